@@ -83,9 +83,10 @@ struct oriel_bootstrap {
  * above MASTER_PORT if torchrun's agent holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the
  * others connect, retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all; by
  * PMIx the job has a random key where it is not set. A
- * process of another job, or with a rank that has already joined, is rejected at once
- * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job. @timeout_ns: 0 =
- * ORIEL_TIMEOUT, 600 s unless set. Errors name the rank that did not join.
+ * process of another job, with a rank that has already joined, or with another version of the
+ * library, is rejected at once (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG, ORIEL_ERR_VERSION) and does not
+ * disturb the job. @timeout_ns: 0 = ORIEL_TIMEOUT, 600 s unless set. Errors name the rank that did
+ * not join.
  *
  * The same ranks may open several jobs at one port, one after the other: while one is open, the
  * next is rejected (ORIEL_ERR_STATE) on every rank that has not closed it. The process keeps

@@ -118,8 +118,9 @@ struct oriel_comm_attr {
  * is the only one to use it meanwhile. @attr may be NULL.
  *
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
- * their hosts and what was tried. ORIEL_ERR_MISMATCH: version, timeout or
- * connect differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
+ * their hosts and what was tried. ORIEL_ERR_VERSION: ranks have different
+ * versions of the library. ORIEL_ERR_MISMATCH: timeout, connect or flags
+ * differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
  * ORIEL_ERR_STATE: ORIEL_COMM_GPU without a current context. ORIEL_ERR_INVALID:
  * an attribute of some rank is wrong.
  */

@@ -33,7 +33,7 @@ enum oriel_status oriel_comm_device_create(struct oriel_comm *comm,
 /*
  * The handle, to be passed by value; all of oriel/dev.h takes it. Local, any thread that is
  * ordered after the creation; ORIEL_ERR_STATE without one. Version and size as in
- * oriel_window_device_as().
+ * oriel_window_device_as(), with ORIEL_ERR_VERSION.
  */
 enum oriel_status oriel_comm_device_as(const struct oriel_comm *comm, uint32_t version, size_t size,
 				       struct oriel_dev_window *device);

@@ -38,7 +38,7 @@ enum oriel_status {
 	ORIEL_ERR_CONFIG = -11,      /* a setting (environment) is unknown or wrong */
 	ORIEL_ERR_AUTH = -12,        /* the other end is of another job, or bytes were altered */
 	ORIEL_ERR_PROTOCOL = -13,    /* bytes from a peer make no sense */
-	ORIEL_ERR_VERSION = -14,     /* built against another version */
+	ORIEL_ERR_VERSION = -14,     /* a rank, or the program, is built with another version */
 	ORIEL_ERR_SYSTEM = -15,      /* the operating system rejected the call */
 	ORIEL_ERR_ACCESS = -16, /* memory may not be used so: own or a peer's; its key, bounds */
 	ORIEL_ERR_FORKED = -17, /* the handle is of the process that forked this one */

@@ -174,7 +174,7 @@ enum oriel_status oriel_window_share_table(struct oriel_window *window,
 /*
  * The handle for device functions, to be passed by value. Local; maps all peers that are not mapped
  * yet, see oriel_window_create(). The program says for which version and size of handles it was
- * compiled, since its kernels have the code of that version inside; ORIEL_ERR_MISMATCH: this
+ * compiled, since its kernels have the code of that version inside; ORIEL_ERR_VERSION: this
  * library makes no such handles.
  */
 enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,

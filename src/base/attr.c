@@ -73,7 +73,7 @@ enum oriel_status ori_device_check(const char *call, const void *device, uint32_
 		return ori_fail(ORIEL_ERR_INVALID, "%s: device is NULL", call);
 	if (version == ORIEL_DEV_VERSION && size == known)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_MISMATCH,
+	return ori_fail(ORIEL_ERR_VERSION,
 			"%s: the program was compiled for handles of version %u (%zu bytes), this "
 			"library makes those of version %u (%zu bytes): compile it again with the "
 			"headers of this library",

@@ -30,7 +30,7 @@ void ori_info_write(void *caller, const void *info, size_t length);
 /*
  * May @call write a handle for device functions, of @known bytes here, to @device? The program was
  * compiled for handles of @version, of @size bytes. ORIEL_ERR_INVALID for NULL,
- * ORIEL_ERR_MISMATCH for handles that this library does not make.
+ * ORIEL_ERR_VERSION for handles that this library does not make.
  */
 enum oriel_status ori_device_check(const char *call, const void *device, uint32_t version,
 				   size_t size, size_t known);

@@ -32,9 +32,13 @@ enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, u
 	for (peer = 1; peer < size; peer++) {
 		if (joins[peer].device_version != joins[0].device_version ||
 		    joins[peer].control_length != joins[0].control_length)
-			return ori_fail(ORIEL_ERR_MISMATCH,
-					"device version %u on rank 0 and %u on rank %u",
-					joins[0].device_version, joins[peer].device_version, peer);
+			return ori_fail(ORIEL_ERR_VERSION,
+					"handles of version %u and control segments of %u bytes on "
+					"rank 0, of version %u and %u bytes on rank %u: all ranks "
+					"need one version of the library",
+					joins[0].device_version, joins[0].control_length,
+					joins[peer].device_version, joins[peer].control_length,
+					peer);
 		if (joins[peer].timeout_ns != joins[0].timeout_ns)
 			return ori_fail(ORIEL_ERR_MISMATCH,
 					"a timeout of %g s on rank 0 and of %g s on rank %u",

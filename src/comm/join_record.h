@@ -29,7 +29,10 @@ struct ori_join_record {
 
 static_assert(sizeof(struct ori_join_record) == 1512, "struct ori_join_record goes over the wire");
 
-/* Are the values equal that must be? All ranks come to the same answer: ORIEL_ERR_MISMATCH. */
+/*
+ * Are the values equal that must be? All ranks come to the same answer: ORIEL_ERR_VERSION where
+ * their libraries differ, else ORIEL_ERR_MISMATCH.
+ */
 enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, unsigned size);
 
 /*

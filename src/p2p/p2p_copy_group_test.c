@@ -239,11 +239,11 @@ static void handle_is_of_this_version(const struct oriel_p2p_copy_group *group)
 		assert_int_equal(oriel_p2p_copy_group_device_as(group,
 								ORIEL_DEV_VERSION + (uint32_t)by,
 								size, &device),
-				 ORIEL_ERR_MISMATCH);
+				 ORIEL_ERR_VERSION);
 		assert_non_null(strstr(oriel_last_error(), "compile it again"));
 		assert_int_equal(oriel_p2p_copy_group_device_as(group, ORIEL_DEV_VERSION,
 								size + 8 * (size_t)by, &device),
-				 ORIEL_ERR_MISMATCH);
+				 ORIEL_ERR_VERSION);
 	}
 	assert_int_equal(device.workers, 77);
 	assert_int_equal(oriel_p2p_copy_group_device(group, NULL), ORIEL_ERR_INVALID);

@@ -103,7 +103,7 @@ enum oriel_status oriel_p2p_copy_group_device_as(const struct oriel_p2p_copy_gro
 
 	/* The library answers so, too, whatever the script says. */
 	if (version != ORIEL_DEV_VERSION || size != sizeof(*device))
-		return ORIEL_ERR_MISMATCH;
+		return ORIEL_ERR_VERSION;
 	step = ori_p2p_calls_take(&call);
 	return hand_back(step, step ? step->device : NULL, device, sizeof(*device));
 }

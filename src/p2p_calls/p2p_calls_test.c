@@ -219,7 +219,7 @@ static void calls_of_others(struct oriel_p2p_context *ctx)
 	assert_int_equal(device.workers, 3);
 	assert_int_equal(oriel_p2p_copy_group_device_as(group, ORIEL_DEV_VERSION + 1,
 							sizeof(device), &device),
-			 ORIEL_ERR_MISMATCH);
+			 ORIEL_ERR_VERSION);
 	oriel_p2p_copy_group_destroy(group);
 	assert_int_equal(oriel_comm_p2p(comm, 3, NULL, &p2p), ORIEL_OK);
 	assert_int_equal(oriel_comm_p2p(comm, 3, NULL, &again), ORIEL_OK);

@@ -30,10 +30,10 @@ static void defaults_match_the_header(struct rank *r)
 	CHECK_EQ(r, w.magic, ORIEL_DEV_MAGIC);
 	CHECK_EQ(r, w.version, ORIEL_DEV_VERSION);
 	CHECK_STATUS(r, oriel_window_device_as(window, ORIEL_DEV_VERSION + 1, sizeof(w), &w),
-		     ORIEL_ERR_MISMATCH);
+		     ORIEL_ERR_VERSION);
 	CHECK_LAST(r, "compile it again");
 	CHECK_STATUS(r, oriel_window_device_as(window, ORIEL_DEV_VERSION, sizeof(w) - 8, &w),
-		     ORIEL_ERR_MISMATCH);
+		     ORIEL_ERR_VERSION);
 	CHECK_EQ(r, w.size, sizeof(w));
 	CHECK_EQ(r, w.rank, r->rank);
 	CHECK_EQ(r, w.ranks, r->size);
