@@ -111,6 +111,25 @@ def table_of(compiler, include):
         "int main(void)", "{", *prints, "return 0;", "}"])
 
 
+def unnamed(table):
+    """Complaints about bytes without a name in structs that begin with their size: a field that a later
+    version has there would read what older programs, or libraries, left in them."""
+    struct, size, end = "", 0, None  # None: the struct has no size
+    for line in [*table, "end 0"]:
+        name, *numbers = line.split()
+        if not line.startswith(" "):
+            if end is not None and end != size:
+                yield f"{struct}: bytes {end} to {size} have no name: call them reserved"
+            struct, size, end = name, int(numbers[-1]) if numbers[-1].isdigit() else 0, None
+        elif len(numbers) == 2:
+            at, length = map(int, numbers)
+            if at == 0 and name == "size":
+                end = 0
+            if end is not None and at > end:
+                yield f"{struct}: bytes {end} to {at} have no name: call them reserved"
+            end = None if end is None else max(end, at + length)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--accept", action="store_true", help="write the table")
@@ -120,6 +139,9 @@ def main():
     args = parser.parse_args()
 
     now = table_of(args.compiler, args.include)
+    if complaints := list(unnamed(now)):
+        print("\n".join(complaints))
+        return 1
     if args.accept:
         args.table.write_text("\n".join(now) + "\n", "utf-8")
         return 0

@@ -192,7 +192,7 @@ struct oriel_view {
 struct oriel_coll_attr {
 	size_t size;        /* of this struct, as the caller knew it */
 	unsigned algorithm; /* enum oriel_algorithm; for every execution that supports it */
-	unsigned reserved;
+	unsigned reserved;  /* 0 */
 	size_t chunk; /* bytes of one transfer between domains; default 1 MiB, at least 4 KiB */
 };
 

@@ -85,6 +85,7 @@ struct oriel_comm_attr {
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 	unsigned flags;      /* enum oriel_comm_flags; ORIEL_COMM_GPU may differ between ranks */
 	unsigned net_order;  /* enum oriel_net_order; relaxed at one end of a link: it is */
+	unsigned reserved;   /* 0 */
 	/*
 	 * Replaces what the machine reports of this rank's GPU, in the grammar of
 	 * docs/topology.md: "clique=3,peer_access=off"; "" nothing; NULL = ORIEL_TOPOLOGY, ""
@@ -356,8 +357,10 @@ struct oriel_peer {
 	uint64_t pid;
 	bool is_same_process;
 	bool is_connected; /* may be reached now by each of its paths; of rdma: its link is made */
-	unsigned rail;     /* of the rdma path: number of the NIC of either end, from 0 */
+	uint8_t reserved1[2];
+	unsigned rail;            /* of the rdma path: number of the NIC of either end, from 0 */
 	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
+	uint32_t reserved2;
 	const char *gpu_reason;
 	bool is_same_gpu; /* its GPU is this rank's; false without ORIEL_COMM_GPU */
 	/*
@@ -367,6 +370,7 @@ struct oriel_peer {
 	 */
 	bool has_gpu_atomics;
 	bool has_gpu_lines;
+	uint8_t reserved3[5];
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
@@ -377,14 +381,16 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
  * or "attribute" (topology of struct oriel_comm_attr). The strings live as long as @comm.
  */
 struct oriel_peer_gpu {
-	size_t size;        /* of this struct, as the caller knew it */
-	const char *pci;    /* its PCI address, "" if that rank has no ORIEL_COMM_GPU */
-	unsigned domain;    /* lowest rank of those that map each other's GPU memory */
+	size_t size;     /* of this struct, as the caller knew it */
+	const char *pci; /* its PCI address, "" if that rank has no ORIEL_COMM_GPU */
+	unsigned domain; /* lowest rank of those that map each other's GPU memory */
+	uint32_t reserved1;
 	const char *fabric; /* of NVLink, over nodes: "ready", or why it is not used */
 	unsigned clique;    /* of the fabric, 0 unless ready */
 	unsigned char cluster[16];
 	bool is_peer_access_off;
 	bool is_gpudirect_off;
+	uint8_t reserved2[2];
 	const char *cluster_source;
 	const char *clique_source;
 	const char *peer_access_source;
@@ -480,18 +486,21 @@ enum oriel_status oriel_comm_attached(struct oriel_comm *comm, const void *key, 
 struct oriel_health {
 	size_t size;              /* of this struct, as the caller knew it */
 	enum oriel_status status; /* ORIEL_OK while it is not broken */
-	const char *what;         /* the operation that failed: "wait_signal_from"; a static text */
-	int rank;                 /* the rank concerned, -1: none; @finder itself: see @address */
-	unsigned finder;          /* the rank that found it */
-	enum oriel_path path;     /* from @finder to @rank */
-	unsigned object;          /* ORIEL_DEV_WINDOW_NUMBER() of it; 0 = the communicator */
-	unsigned id;              /* signal, barrier slot, counter or channel */
-	uint64_t expected;        /* or, if @queue has no @reason, the requests posted to it */
-	uint64_t seen;            /* or those of them that the NIC had completed */
-	uint64_t age_ns;          /* how long it had waited */
+	uint32_t reserved1;
+	const char *what;     /* the operation that failed: "wait_signal_from"; a static text */
+	int rank;             /* the rank concerned, -1: none; @finder itself: see @address */
+	unsigned finder;      /* the rank that found it */
+	enum oriel_path path; /* from @finder to @rank */
+	unsigned object;      /* ORIEL_DEV_WINDOW_NUMBER() of it; 0 = the communicator */
+	unsigned id;          /* signal, barrier slot, counter or channel */
+	uint32_t reserved2;
+	uint64_t expected; /* or, if @queue has no @reason, the requests posted to it */
+	uint64_t seen;     /* or those of them that the NIC had completed */
+	uint64_t age_ns;   /* how long it had waited */
 
 	/* For the rdma path, if a queue to @rank has failed or a limit passed there. */
-	unsigned queue;   /* its number, 0 if none has */
+	unsigned queue; /* its number, 0 if none has */
+	uint32_t reserved3;
 	uint64_t request; /* index of the request that failed, counted from the first on that queue
 			   */
 	const char *reason; /* a static text, "" if it has only timed out */
@@ -513,6 +522,7 @@ struct oriel_health {
 	uint64_t silent_ns;
 	int awaited; /* the rank that @finder waited for: @rank unless @silent_ns; -1: any, or all
 		      */
+	uint32_t reserved4;
 };
 
 /* Local, any thread. Always returns ORIEL_OK for a live @comm. */
@@ -550,6 +560,7 @@ struct oriel_feature {
 	size_t size;      /* of this struct, as the caller knew it */
 	const char *name; /* "memfd", "huge pages", "libcuda" */
 	bool is_present;
+	uint8_t reserved[7];
 	const char *detail; /* the version or path found; why it is missing */
 	const char *serves; /* the use of it */
 };
@@ -571,11 +582,14 @@ struct oriel_nic {
 	bool has_wait;            /* it increments counters by itself, without a CPU */
 	bool is_software;         /* no NIC: for development and tests */
 	bool is_sink;             /* it is set to complete work requests and move nothing */
-	unsigned rails;           /* how many there are (ORIEL_RAILS, 1 unless set) */
-	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST, auto) */
-	const char *tier;         /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
-	bool is_reordered;        /* its network may keep no order (ORIEL_NET_ORDER) */
-	const char *port;         /* "RoCE, GID 3", "InfiniBand, LID 5, GID 0"; "" in software */
+	uint8_t reserved1;
+	unsigned rails;  /* how many there are (ORIEL_RAILS) */
+	bool is_proxied; /* a thread of the host posts to it for all (ORIEL_POST) */
+	uint8_t reserved2[7];
+	const char *tier;  /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
+	bool is_reordered; /* its network may keep no order (ORIEL_NET_ORDER) */
+	uint8_t reserved3[7];
+	const char *port; /* "RoCE, GID 3", "InfiniBand, LID 5, GID 0"; "" in software */
 };
 
 /*

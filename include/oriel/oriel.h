@@ -16,7 +16,8 @@
  * Structs of attributes and of answers begin with their size, which the caller sets to sizeof the
  * struct, so that the library knows which fields a program compiled with older or newer headers
  * has. Attributes that are 0 mean the default. A query writes the fields that the caller has;
- * those that the library does not know are 0.
+ * those that the library does not know are 0. No such struct has bytes without a name: reserved
+ * ones are 0 in attributes, else ORIEL_ERR_INVALID, and in answers.
  *
  * Other structs have no size, since they lie in arrays, in memory of kernels or with each request,
  * or travel as bytes. They have the same layout in all versions 1.x if they pass between a program

@@ -78,6 +78,7 @@ struct oriel_p2p_context_attr {
 	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_TIMEOUT_INFINITE =
 				none */
 	unsigned flags;      /* enum oriel_p2p_context_flags */
+	unsigned reserved;   /* 0 */
 	/*
 	 * NULL: the library's paths. Else a table of the caller (oriel/p2p_transport.h), copied,
 	 * carries all endpoints: @paths and @flags are 0, an endpoint is not its own peer, and both
@@ -178,10 +179,11 @@ enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *grou
  * both endpoints.
  */
 struct oriel_p2p_attr {
-	size_t size;       /* of this struct, as the caller knew it */
-	unsigned mode;     /* enum oriel_p2p_mode */
-	unsigned channels; /* 1 to ORIEL_P2P_CHANNELS; 0 = 1 */
-	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
+	size_t size;        /* of this struct, as the caller knew it */
+	unsigned mode;      /* enum oriel_p2p_mode */
+	unsigned channels;  /* 1 to ORIEL_P2P_CHANNELS; 0 = 1 */
+	unsigned depth;     /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
+	unsigned reserved1; /* 0 */
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
 	/* of a link by rdma over all rails, up to 8, that long transfers are spread over; each
@@ -195,6 +197,7 @@ struct oriel_p2p_attr {
 	 * chunk_slots) is ORIEL_P2P_CHANNELS at most, and counts where @depth has channels.
 	 */
 	unsigned chunk_slots;
+	unsigned reserved2; /* 0 */
 };
 
 /*
@@ -249,8 +252,10 @@ struct oriel_p2p_info {
 	size_t chunk; /* bytes of a chunk at most */
 	size_t control_max;
 	bool is_same_process;
+	uint8_t reserved1[3];
 	unsigned queues;      /* of a link by rdma, else 0 */
 	unsigned chunk_slots; /* of each channel */
+	uint32_t reserved2;
 };
 
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info);

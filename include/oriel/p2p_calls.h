@@ -106,6 +106,7 @@ struct oriel_p2p_calls_attr {
 	size_t size;                        /* of this struct, as the caller knew it */
 	const struct oriel_p2p_call *steps; /* in their order; they stay until the script ends */
 	unsigned count;
+	unsigned reserved; /* 0 */
 	/*
 	 * Called with one sentence when the script is not followed, once. It may end the test by
 	 * longjmp(), as cmocka's fail() does. If it returns, the call that differs and all later

@@ -24,9 +24,10 @@ enum oriel_p2p_mock_order {
 
 /* Zero means default for every field. */
 struct oriel_p2p_mock_attr {
-	size_t size;    /* of this struct, as the caller knew it */
-	unsigned order; /* enum oriel_p2p_mock_order */
-	uint64_t seed;  /* of the order, and of how much arrives at once */
+	size_t size;       /* of this struct, as the caller knew it */
+	unsigned order;    /* enum oriel_p2p_mock_order */
+	unsigned reserved; /* 0 */
+	uint64_t seed;     /* of the order, and of how much arrives at once */
 	const struct oriel_p2p_context_attr *context; /* of both endpoints; NULL = defaults */
 	const struct oriel_p2p_attr *endpoints;       /* of both; NULL = defaults */
 };

@@ -95,6 +95,7 @@ struct oriel_window_attr {
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
 	uint32_t atomics;       /* enum oriel_atomics, equal on all ranks */
 	uint32_t peer_count;    /* of @peers */
+	uint32_t reserved;      /* 0 */
 	const uint32_t *peers;  /* ranks, in any order, whose links the window makes; NULL: all */
 };
 

@@ -40,6 +40,15 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_attr_check_reserved(const char *field, uint32_t value)
+{
+	if (!value)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_INVALID,
+			"%s is %u, but it has no meaning in this version: set it to 0", field,
+			value);
+}
+
 enum oriel_status ori_info_check(const char *noun, const void *caller)
 {
 	size_t size;

@@ -20,6 +20,12 @@
 enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length);
 
 /*
+ * ORIEL_ERR_INVALID unless @value is 0, that of @field of an attribute struct,
+ * "oriel_coll_attr.reserved": a later version may give it a meaning, which a program then asks for.
+ */
+enum oriel_status ori_attr_check_reserved(const char *field, uint32_t value);
+
+/*
  * May a query write to @caller, whose first field is its size_t size? ORIEL_ERR_INVALID, with
  * @noun in the text, for NULL and for a size that was not set.
  */

@@ -102,6 +102,18 @@ static enum oriel_status request_check_window(const struct ori_gather_request *r
 	return ORIEL_OK;
 }
 
+static enum oriel_status request_check_attr(const struct oriel_coll_attr *attr,
+					    const struct ori_gather_kind *kind)
+{
+	if (attr->algorithm >= ORIEL_ALGORITHMS)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: unknown algorithm %u", kind->name,
+				attr->algorithm);
+	if (attr->chunk < REQUEST_CHUNK_MIN)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: chunk is %zu bytes, at least %u",
+				kind->name, attr->chunk, REQUEST_CHUNK_MIN);
+	return ori_attr_check_reserved("oriel_coll_attr.reserved", attr->reserved);
+}
+
 enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 					  const struct ori_gather_kind *kind,
 					  const struct oriel_view *view,
@@ -129,13 +141,9 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 		return status;
 	if (!request->attr.chunk)
 		request->attr.chunk = REQUEST_CHUNK;
-	if (request->attr.algorithm >= ORIEL_ALGORITHMS || request->attr.reserved ||
-	    request->attr.chunk < REQUEST_CHUNK_MIN)
-		return ori_fail(
-			ORIEL_ERR_INVALID,
-			"%s: invalid attributes: algorithm %u, chunk of %zu bytes, at least %u",
-			kind->name, request->attr.algorithm, request->attr.chunk,
-			REQUEST_CHUNK_MIN);
+	status = request_check_attr(&request->attr, kind);
+	if (status != ORIEL_OK)
+		return status;
 	request->join.kind = request->view.kind;
 	request->join.at = request->view.at;
 	request->join.length = request->view.length;

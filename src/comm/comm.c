@@ -106,6 +106,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_comm_attr.reserved", attr.reserved);
+	if (status == ORIEL_OK)
 		status = ori_comm_keep_attr(comm, &attr);
 	if (status != ORIEL_OK)
 		return status;

@@ -103,6 +103,18 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	return status;
 }
 
+enum oriel_status ori_p2p_read_attr(const struct oriel_p2p_attr *caller,
+				    struct oriel_p2p_attr *attr)
+{
+	enum oriel_status status = ori_attr_read("oriel_p2p_attr", caller, attr, sizeof(*attr));
+
+	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_p2p_attr.reserved1", attr->reserved1);
+	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_p2p_attr.reserved2", attr->reserved2);
+	return status;
+}
+
 enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *caller,
 			       uint64_t number, struct oriel_p2p **out)
 {
@@ -111,7 +123,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	const void *group = NULL;
 	enum oriel_status status;
 
-	status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
+	status = ori_p2p_read_attr(caller, &attr);
 	if (status != ORIEL_OK)
 		return status;
 	p2p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p2p));

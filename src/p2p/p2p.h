@@ -589,9 +589,12 @@ enum oriel_status ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status, u
 void ori_p2p_abandon(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
- * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by
- * the backend that the context brings, or that the path decides.
+ * p2p.c, for the cache and the mock: a copy of the attributes of a caller, whose reserved fields
+ * are 0; an endpoint of this number; and its way to @peer, by the backend that the context brings,
+ * or that the path decides.
  */
+enum oriel_status ori_p2p_read_attr(const struct oriel_p2p_attr *caller,
+				    struct oriel_p2p_attr *attr);
 enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
 /*

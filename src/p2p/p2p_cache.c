@@ -185,7 +185,7 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 	struct ori_p2p_cache *cache;
 	struct oriel_p2p_attr attr;
 	struct oriel_p2p **entry;
-	enum oriel_status status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
+	enum oriel_status status = ori_p2p_read_attr(caller, &attr);
 
 	if (status == ORIEL_OK && attr.mode >= P2P_MODES)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);

@@ -299,6 +299,8 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: context is NULL");
 	status = ori_attr_read("oriel_p2p_context_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_p2p_context_attr.reserved", attr.reserved);
+	if (status == ORIEL_OK)
 		status = ori_p2p_context_create_at(&attr, &context_no_listeners, NULL, NULL, out);
 	return status;
 }

@@ -56,16 +56,14 @@ static const struct call_field attr_fields[] = {
 	FIELD(oriel_p2p_attr, depth),       FIELD(oriel_p2p_attr, hooks),
 	FIELD(oriel_p2p_attr, context),     FIELD(oriel_p2p_attr, queues),
 	FIELD(oriel_p2p_attr, paths),       FIELD(oriel_p2p_attr, transport_data),
-	FIELD(oriel_p2p_attr, chunk_slots),
+	FIELD(oriel_p2p_attr, chunk_slots), FIELD(oriel_p2p_attr, reserved1),
+	FIELD(oriel_p2p_attr, reserved2),
 };
 static const struct call_field context_fields[] = {
-	FIELD(oriel_p2p_context_attr, chunk),
-	FIELD(oriel_p2p_context_attr, slots),
-	FIELD(oriel_p2p_context_attr, paths),
-	FIELD(oriel_p2p_context_attr, timeout_ns),
-	FIELD(oriel_p2p_context_attr, flags),
-	FIELD(oriel_p2p_context_attr, transport),
-	FIELD(oriel_p2p_context_attr, transport_context),
+	FIELD(oriel_p2p_context_attr, chunk),     FIELD(oriel_p2p_context_attr, slots),
+	FIELD(oriel_p2p_context_attr, paths),     FIELD(oriel_p2p_context_attr, timeout_ns),
+	FIELD(oriel_p2p_context_attr, flags),     FIELD(oriel_p2p_context_attr, reserved),
+	FIELD(oriel_p2p_context_attr, transport), FIELD(oriel_p2p_context_attr, transport_context),
 };
 static const struct call_field group_fields[] = {
 	FIELD(oriel_p2p_copy_group_attr, workers),

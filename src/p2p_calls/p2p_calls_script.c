@@ -97,6 +97,10 @@ enum oriel_status oriel_p2p_calls_begin(const struct oriel_p2p_calls_attr *attr)
 	if (known.size < sizeof(known.size) || (known.count && !known.steps))
 		return script_fail("oriel_p2p_calls_begin(): the attributes have no %s",
 				   known.size < sizeof(known.size) ? "size" : "steps");
+	if (known.reserved)
+		return script_fail("oriel_p2p_calls_begin(): oriel_p2p_calls_attr.reserved is %u, "
+				   "but it has no meaning in this version: set it to 0",
+				   known.reserved);
 	wrong = script_check(&known, text);
 	if (wrong < known.count)
 		return script_fail("oriel_p2p_calls_begin(): step %u of %u: %s", wrong + 1,

@@ -345,7 +345,8 @@ static void test_steps_may_come_as_often_as_they_do(void **state)
 static void test_other_arguments_fail(void **state)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 4},
-				    other = {.size = sizeof(other), .channels = 3};
+				    other = {.size = sizeof(other), .channels = 3},
+				    later = {.size = sizeof(later), .channels = 4, .reserved2 = 7};
 	const struct oriel_p2p_call create[] = {
 		{.call = ORIEL_P2P_CALL_CREATE, .p2p = 1, .attr = &attr},
 	};
@@ -368,6 +369,9 @@ static void test_other_arguments_fail(void **state)
 	assert_int_equal(begin(create, 1), ORIEL_OK);
 	has_failed(oriel_p2p_create(oriel_p2p_calls_context(1), &other, &p2p),
 		   "step 1 of 1 is oriel_p2p_create(), but attr.channels is 3, not 4");
+	assert_int_equal(begin(create, 1), ORIEL_OK);
+	has_failed(oriel_p2p_create(oriel_p2p_calls_context(1), &later, &p2p),
+		   "step 1 of 1 is oriel_p2p_create(), but attr.reserved2 is 7, not 0");
 }
 
 static void test_another_order_or_number_fails(void **state)
@@ -565,6 +569,21 @@ static void test_scripts_that_make_no_sense_are_refused(void **state)
 		   "step 2 of 2: the end of a request() has 3 bytes for a request with room for 2");
 }
 
+static void test_attributes_of_a_later_version_are_refused(void **state)
+{
+	const struct oriel_p2p_calls_attr attr = {.size = sizeof(attr),
+						  .steps = dialogue,
+						  .count = COUNT(dialogue),
+						  .reserved = 7,
+						  .fail = note};
+
+	(void)state;
+	failures = 0;
+	has_failed(oriel_p2p_calls_begin(&attr),
+		   "oriel_p2p_calls_begin(): oriel_p2p_calls_attr.reserved is 7, but it has no "
+		   "meaning in this version: set it to 0");
+}
+
 /* As cmocka's fail(): the test is left at the call, and the next one begins anew. */
 static void test_a_failure_may_leave_by_longjmp(void **state)
 {
@@ -658,6 +677,7 @@ int main(void)
 		cmocka_unit_test(test_objects_have_rules),
 		cmocka_unit_test(test_requests_end_without_a_step),
 		cmocka_unit_test(test_scripts_that_make_no_sense_are_refused),
+		cmocka_unit_test(test_attributes_of_a_later_version_are_refused),
 		cmocka_unit_test(test_a_failure_may_leave_by_longjmp),
 		cmocka_unit_test(test_scripts_do_not_overlap),
 		cmocka_unit_test(test_without_a_function_for_it_a_failure_aborts),

@@ -327,6 +327,8 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 	enum oriel_status status =
 		ori_attr_read("oriel_p2p_mock_attr", caller, &attr, sizeof(attr));
 
+	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_p2p_mock_attr.reserved", attr.reserved);
 	if (status != ORIEL_OK)
 		return status;
 	if (!mock || attr.order > ORIEL_P2P_MOCK_MANUAL)

@@ -103,6 +103,8 @@ static enum oriel_status window_read_attr(const struct oriel_window *w,
 	size_t i;
 
 	status = ori_attr_read("oriel_window_attr", caller, attr, sizeof(*attr));
+	if (status == ORIEL_OK)
+		status = ori_attr_check_reserved("oriel_window_attr.reserved", attr->reserved);
 	if (status != ORIEL_OK)
 		return status;
 	for (i = 0; i < WINDOW_FIELDS; i++) {
