@@ -201,11 +201,15 @@ static unsigned long long model_run(struct model *m)
 
 static unsigned algorithm_of(const char *name)
 {
+	const char *known = "";
 	unsigned i;
 
-	for (i = 0; i < ORIEL_ALGORITHMS; i++)
-		if (strcmp(name, oriel_algorithm_name((enum oriel_algorithm)i)) == 0)
+	/* The one behind the last is unknown. */
+	for (i = 0; strcmp(known, "unknown") != 0; i++) {
+		known = oriel_algorithm_name((enum oriel_algorithm)i);
+		if (strcmp(name, known) == 0)
 			return i;
+	}
 	fprintf(stderr, "there is no algorithm '%s'\n", name);
 	exit(2);
 }

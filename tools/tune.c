@@ -20,6 +20,7 @@
 #include "tool.h"
 #include "tune.h"
 
+#define TUNE_ALGORITHMS 32u /* bits of oriel_coll_info.supported */
 #define TUNE_SAMPLES 7u
 #define TUNE_SAMPLE_NS 2e6 /* approximate duration of a sample */
 #define TUNE_MARGIN \
@@ -254,12 +255,12 @@ static bool tune_has_any(unsigned algorithm)
  * The algorithm with the least time, whatever the spread, of those for any length if @any; 0: none
  * was measured.
  */
-static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES], unsigned size,
+static unsigned tune_fastest(struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES], unsigned size,
 			     bool any)
 {
 	unsigned algorithm, best = 0;
 
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
+	for (algorithm = 1; algorithm < TUNE_ALGORITHMS; algorithm++)
 		if ((!any || tune_has_any(algorithm)) && times[algorithm][size].low_ns > 0 &&
 		    (!best || times[algorithm][size].low_ns < times[best][size].low_ns))
 			best = algorithm;
@@ -267,13 +268,13 @@ static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES
 }
 
 static void tune_print(const struct tune_job *job, enum tune_collective which, unsigned size,
-		       struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+		       struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES])
 {
 	unsigned fastest = tune_fastest(times, size, false);
 	unsigned algorithm, best = job->best[which][size];
 
 	printf("%-10s %9zu", tune_collective_name(which), tune_size(size));
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
+	for (algorithm = 1; algorithm < TUNE_ALGORITHMS; algorithm++)
 		if (times[algorithm][size].low_ns > 0)
 			printf("  %s %.2f", oriel_algorithm_name((enum oriel_algorithm)algorithm),
 			       times[algorithm][size].low_ns / 1e3);
@@ -284,7 +285,7 @@ static void tune_print(const struct tune_job *job, enum tune_collective which, u
 }
 
 static void tune_json(const struct tune_job *job, enum tune_collective which, unsigned size,
-		      struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+		      struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES])
 {
 	struct json json = {.to = stdout};
 	unsigned algorithm;
@@ -300,7 +301,7 @@ static void tune_json(const struct tune_job *job, enum tune_collective which, un
 	json_text(&json, "fastest",
 		  oriel_algorithm_name((enum oriel_algorithm)tune_fastest(times, size, false)));
 	json_open_array(&json, "times");
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 1; algorithm < TUNE_ALGORITHMS; algorithm++) {
 		if (times[algorithm][size].low_ns <= 0)
 			continue;
 		json_open_object(&json, NULL);
@@ -328,7 +329,7 @@ static bool tune_is_faster(const struct tune_time *new, const struct tune_time *
  */
 static void tune_pick(struct tune_job *job, enum tune_collective which,
 		      const unsigned own[TUNE_SIZES],
-		      struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+		      struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES])
 {
 	unsigned i, algorithm, best, stays, last = 0;
 
@@ -337,7 +338,7 @@ static void tune_pick(struct tune_job *job, enum tune_collective which,
 		if (times[stays][i].low_ns <= 0)
 			stays = tune_fastest(times, i, false);
 		best = stays;
-		for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
+		for (algorithm = 1; algorithm < TUNE_ALGORITHMS; algorithm++)
 			if (times[algorithm][i].low_ns > 0 &&
 			    tune_is_faster(&times[algorithm][i], &times[stays][i]) &&
 			    times[algorithm][i].low_ns < times[best][i].low_ns)
@@ -348,7 +349,7 @@ static void tune_pick(struct tune_job *job, enum tune_collective which,
 }
 
 static void tune_report(const struct tune_job *job, enum tune_collective which,
-			struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+			struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES])
 {
 	unsigned i;
 
@@ -362,7 +363,7 @@ static void tune_report(const struct tune_job *job, enum tune_collective which,
 
 static enum oriel_status tune_collective(struct tune_job *job, enum tune_collective which)
 {
-	struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES] = {{{0}}};
+	struct tune_time times[TUNE_ALGORITHMS][TUNE_SIZES] = {{{0}}};
 	unsigned i, algorithm, own[TUNE_SIZES] = {0};
 	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct tune_object object;
@@ -375,7 +376,7 @@ static enum oriel_status tune_collective(struct tune_job *job, enum tune_collect
 		own[i] = info.algorithm;
 	}
 	object_close(&object);
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS && status == ORIEL_OK; algorithm++)
+	for (algorithm = 1; algorithm < TUNE_ALGORITHMS && status == ORIEL_OK; algorithm++)
 		if (info.supported >> algorithm & 1)
 			status = tune_algorithm(job, which, algorithm, times[algorithm]);
 	if (status != ORIEL_OK)

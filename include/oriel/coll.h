@@ -139,10 +139,10 @@ enum oriel_algorithm {
 	 * RING is from rank to rank.
 	 */
 	ORIEL_ALGORITHM_RECURSIVE,
-	ORIEL_ALGORITHMS
 };
 
-const char *oriel_algorithm_name(enum oriel_algorithm algorithm); /* "ll", "store", ... */
+/* "ll", "store", ...; "unknown" for a number that is none, as the one behind the last is. */
+const char *oriel_algorithm_name(enum oriel_algorithm algorithm);
 
 /* Where the memory of a view comes from. A view without a kind is refused. */
 enum oriel_view_kind {

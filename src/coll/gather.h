@@ -105,7 +105,7 @@ struct ori_gather {
 
 	uint32_t *leaders; /* [ranks]: the leader of each rank's node */
 	struct ori_shape shape;
-	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of the algorithms that have one */
+	struct ori_plan plans[ORI_ALGORITHMS]; /* of the algorithms that have one */
 	bool *has_credit;             /* [ranks]: the credit of this execution has arrived */
 	uint64_t *taken;              /* [ranks]: chunks of this execution that arrived */
 	uint64_t compared;            /* counts the comparisons of gather_same.c */

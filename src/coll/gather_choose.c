@@ -305,7 +305,7 @@ enum oriel_status ori_gather_setting(const struct ori_gather_kind *kind,
 		return ORIEL_OK;
 	text = ori_setting_text(kind->number == ORI_ALLGATHER ? ORI_SETTING_ALLGATHER
 							      : ORI_SETTING_ALLREDUCE);
-	for (i = 0; i < ORIEL_ALGORITHMS; i++)
+	for (i = 0; i < ORI_ALGORITHMS; i++)
 		if (strcmp(text, oriel_algorithm_name((enum oriel_algorithm)i)) == 0) {
 			*algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;

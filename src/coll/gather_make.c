@@ -165,7 +165,7 @@ static enum oriel_status make_plans(struct ori_gather *g)
 		return ori_fail_nomem(size * (sizeof(*g->has_credit) + sizeof(*g->taken) +
 					      2 * sizeof(*g->table)),
 				      "%s of %u ranks", g->kind->name, size);
-	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
+	for (i = ORIEL_ALGORITHM_DIRECT; i < ORI_ALGORITHMS && status == ORIEL_OK; i++)
 		if (make_planned(g) >> i & 1)
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
 					       oriel_comm_rank(g->comm));
@@ -341,7 +341,7 @@ static void make_close(struct ori_gather *g)
 	ori_internode_close(g->internode);
 	oriel_window_destroy(g->window);
 	oriel_window_destroy(g->numbers);
-	for (i = 0; i < ORIEL_ALGORITHMS; i++)
+	for (i = 0; i < ORI_ALGORITHMS; i++)
 		ori_plan_close(&g->plans[i]);
 	ori_shape_close(&g->shape);
 	free(g->has_credit);

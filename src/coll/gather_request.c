@@ -105,7 +105,7 @@ static enum oriel_status request_check_window(const struct ori_gather_request *r
 static enum oriel_status request_check_attr(const struct oriel_coll_attr *attr,
 					    const struct ori_gather_kind *kind)
 {
-	if (attr->algorithm >= ORIEL_ALGORITHMS)
+	if (attr->algorithm >= ORI_ALGORITHMS)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: unknown algorithm %u", kind->name,
 				attr->algorithm);
 	if (attr->chunk < REQUEST_CHUNK_MIN)

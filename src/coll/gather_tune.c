@@ -5,6 +5,7 @@
  */
 #include "coll/gather_tune.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -43,7 +44,7 @@ const char *ori_collective_name(enum ori_collective collective)
 
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 {
-	static const char *const names[ORIEL_ALGORITHMS] = {
+	static const char *const names[] = {
 		[ORIEL_ALGORITHM_DEFAULT] = "auto",
 		[ORIEL_ALGORITHM_LL] = "ll",
 		[ORIEL_ALGORITHM_STORE] = "store",
@@ -57,7 +58,9 @@ const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 		[ORIEL_ALGORITHM_RECURSIVE] = "recursive",
 	};
 
-	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
+	static_assert(sizeof(names) / sizeof(names[0]) == ORI_ALGORITHMS,
+		      "the last algorithm that has a name is the last one");
+	return (unsigned)algorithm < ORI_ALGORITHMS ? names[algorithm] : "unknown";
 }
 
 /* The current line, and the position in it. */
@@ -152,7 +155,7 @@ static enum oriel_status tune_algorithm(struct tune_line *l, struct ori_tune_row
 	const char *word = tune_word(l, &length);
 	unsigned i;
 
-	for (i = ORIEL_ALGORITHM_DEFAULT + 1; i < ORIEL_ALGORITHMS; i++)
+	for (i = ORIEL_ALGORITHM_DEFAULT + 1; i < ORI_ALGORITHMS; i++)
 		if (word_is(word, length, oriel_algorithm_name((enum oriel_algorithm)i))) {
 			row->algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;

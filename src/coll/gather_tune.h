@@ -9,6 +9,9 @@
 #include <oriel/coll.h>
 #include <oriel/tune.h>
 
+/* One more than the last; no program is compiled with it. gather_tune.c asserts it. */
+#define ORI_ALGORITHMS ((unsigned)ORIEL_ALGORITHM_RECURSIVE + 1)
+
 #define ORI_TUNE_ROWS 64u       /* for one key */
 #define ORI_TUNE_ANY UINT64_MAX /* bytes of a row for any length */
 

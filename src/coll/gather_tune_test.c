@@ -200,10 +200,9 @@ static void test_what_is_unknown_has_a_name(void **state)
 	assert_string_equal(ori_collective_name((enum ori_collective)ORI_COLLECTIVES),
 			    "an unknown one");
 	assert_string_equal(ori_collective_name((enum ori_collective) - 1), "an unknown one");
-	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)(ORIEL_ALGORITHMS - 1)),
+	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)(ORI_ALGORITHMS - 1)),
 			    "recursive");
-	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)ORIEL_ALGORITHMS),
-			    "unknown");
+	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)ORI_ALGORITHMS), "unknown");
 }
 
 int main(void)

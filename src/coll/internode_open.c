@@ -29,7 +29,7 @@ static bool internode_needs(const struct ori_gather *g, uint32_t rank)
 		return false;
 	if (internode_has_stage(g))
 		return true;
-	for (i = 0; i < ORIEL_ALGORITHMS; i++) {
+	for (i = 0; i < ORI_ALGORITHMS; i++) {
 		plan = &g->plans[i];
 		if (!plan->count)
 			continue;

@@ -173,7 +173,7 @@ static void test_kernels_fold_every_type_as_the_host(void **state)
 	uint32_t type, op;
 
 	(void)state;
-	for (type = ORIEL_TYPE_INT8; type < ORIEL_TYPES; type++)
+	for (type = ORIEL_TYPE_INT8; type < ORI_TYPES; type++)
 		for (op = ORIEL_OP_SUM; op <= ORIEL_OP_PREMUL_SUM; op++)
 			if (oriel_type_accumulation((enum oriel_type)type, (enum oriel_op)op))
 				check_type(type, op);
@@ -184,7 +184,7 @@ static void test_sizes_are_those_of_the_host(void **state)
 	uint32_t type;
 
 	(void)state;
-	for (type = ORIEL_TYPE_INT8; type < ORIEL_TYPES; type++)
+	for (type = ORIEL_TYPE_INT8; type < ORI_TYPES; type++)
 		assert_int_equal(ori_dev_type_size(type), oriel_type_size((enum oriel_type)type));
 }
 

@@ -155,7 +155,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct proxy_copy *c,
 					 struct ori_hca_wr *wr)
 {
-	static const uint8_t opcodes[ORIEL_PROXY_OPCODES] = {
+	static const uint8_t opcodes[] = {
 		[ORIEL_PROXY_WRITE] = ORI_HCA_WRITE,
 		[ORIEL_PROXY_WRITE_VALUE] = ORI_HCA_WRITE,
 		[ORIEL_PROXY_READ] = ORI_HCA_READ,
@@ -167,7 +167,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 	uint32_t opcode = ori_dev_proxy_opcode(&c->of), length = ori_dev_proxy_length(&c->of);
 
 	if (opcode == ORIEL_PROXY_NOTHING || opcode == ORIEL_PROXY_COUNT ||
-	    opcode >= ORIEL_PROXY_OPCODES)
+	    opcode >= sizeof(opcodes))
 		return ORIEL_ERR_INVALID;
 	*wr = (struct ori_hca_wr){
 		.remote = c->of.remote,

@@ -104,7 +104,7 @@ static void test_a_request_that_cannot_be_posted_fails_in_its_turn(void **state)
 		base = bench_reserve(&b, 1);
 		bench_write(&b, base, 0, i ? 0 : ORIEL_PROXY_LOOKUP, 8);
 		if (i == 2)
-			bench_other(&b, base, ORIEL_PROXY_OPCODES, 0, 0, 0);
+			bench_other(&b, base, ORIEL_PROXY_COMPARE_SWAP + 1, 0, 0, 0);
 		ori_dev_proxy_publish(&b.ring, base, 1);
 		bench_put(&b, 2);
 		assert_int_equal(bench_done(&b), 0);

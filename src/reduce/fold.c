@@ -34,7 +34,7 @@ enum oriel_status ori_reduction_read(const struct oriel_reduction *given, const 
 	if (status != ORIEL_OK)
 		return status;
 	if (!oriel_type_size((enum oriel_type)r->type) || r->op == ORIEL_OP_NONE ||
-	    r->op >= ORIEL_OPS || (r->flags & ~(unsigned)ORIEL_REDUCE_FAST))
+	    r->op >= ORI_OPS || (r->flags & ~(unsigned)ORIEL_REDUCE_FAST))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s: oriel_reduction: invalid type %u, op %u or flags 0x%x", what,
 				r->type, r->op, r->flags);

@@ -11,6 +11,10 @@
 
 #include <oriel/reduce.h>
 
+/* One more than the last of each; no program is compiled with them. fold_type.c asserts both. */
+#define ORI_TYPES ((unsigned)ORIEL_TYPE_FP8_E5M2 + 1)
+#define ORI_OPS ((unsigned)ORIEL_OP_USER + 1)
+
 /*
  * Loops over elements in plain memory of any alignment. @to is no other argument, and is aligned
  * to 64 where it has the accumulation type.

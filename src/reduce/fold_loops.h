@@ -241,7 +241,7 @@ FOLD_LAST_INTEGER(64)
 					 last_##width},                                    \
 	}
 
-static const struct ori_fold_loops loops[ORIEL_TYPES][ORIEL_OPS] = {
+static const struct ori_fold_loops loops[ORI_TYPES][ORI_OPS] = {
 	FOLD_INTEGER_ROW(ORIEL_TYPE_INT8, s, 8, widen_s8),
 	FOLD_INTEGER_ROW(ORIEL_TYPE_INT16, s, 16, widen_s16),
 	FOLD_INTEGER_ROW(ORIEL_TYPE_INT32, s, 32, widen_s32),

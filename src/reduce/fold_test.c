@@ -431,7 +431,7 @@ static void test_every_set_folds_every_type_as_the_reference(void **state)
 			print_message("this processor has no %s\n", (*set)->name);
 			continue;
 		}
-		for (type = ORIEL_TYPE_INT8; type < ORIEL_TYPES; type++)
+		for (type = ORIEL_TYPE_INT8; type < ORI_TYPES; type++)
 			for (op = ORIEL_OP_SUM; op < ORIEL_OP_USER; op++)
 				if (oriel_type_accumulation((enum oriel_type)type,
 							    (enum oriel_op)op))
@@ -579,8 +579,8 @@ static void test_bad_reductions_are_refused(void **state)
 	assert_int_equal(ori_reduction_read(&r, "all-reduce", &other), ORIEL_OK);
 	assert_int_equal(ori_reduction_read(NULL, "all-reduce", &other), ORIEL_ERR_INVALID);
 	check_refused(reduction_of(ORIEL_TYPE_NONE, ORIEL_OP_SUM, 0), "invalid type 0");
-	check_refused(reduction_of(ORIEL_TYPES, ORIEL_OP_SUM, 0), "invalid type 15");
-	check_refused(reduction_of(ORIEL_TYPE_FP32, ORIEL_OPS, 0), "op 11");
+	check_refused(reduction_of(ORI_TYPES, ORIEL_OP_SUM, 0), "invalid type 15");
+	check_refused(reduction_of(ORIEL_TYPE_FP32, ORI_OPS, 0), "op 11");
 	check_refused(reduction_of(ORIEL_TYPE_FP16, ORIEL_OP_BXOR, 0), "bxor is for integers");
 	r.factor = factors;
 	check_refused(r, "factor is set, and op is sum");

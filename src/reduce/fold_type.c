@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names, sizes and accumulation types of oriel/reduce.h. Called by users and collectives. */
-#include <oriel/reduce.h>
+#include "reduce/fold.h"
+
+#include <assert.h>
 
 /* The accumulation type depends on these. */
 enum type_class { CLASS_NONE, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_FLOAT };
@@ -10,7 +12,7 @@ static const struct {
 	unsigned char size;
 	unsigned char class;
 	unsigned char sum; /* enum oriel_type that its values are added in */
-} types[ORIEL_TYPES] = {
+} types[] = {
 	[ORIEL_TYPE_NONE] = {"none", 0, CLASS_NONE, ORIEL_TYPE_NONE},
 	[ORIEL_TYPE_INT8] = {"int8", 1, CLASS_SIGNED, ORIEL_TYPE_INT8},
 	[ORIEL_TYPE_INT16] = {"int16", 2, CLASS_SIGNED, ORIEL_TYPE_INT16},
@@ -28,19 +30,22 @@ static const struct {
 	[ORIEL_TYPE_FP8_E5M2] = {"fp8_e5m2", 1, CLASS_FLOAT, ORIEL_TYPE_FP32},
 };
 
+static_assert(sizeof(types) / sizeof(types[0]) == ORI_TYPES,
+	      "the last type that has a name is the last one");
+
 const char *oriel_type_name(enum oriel_type type)
 {
-	return (unsigned)type < ORIEL_TYPES ? types[type].name : "unknown";
+	return (unsigned)type < ORI_TYPES ? types[type].name : "unknown";
 }
 
 size_t oriel_type_size(enum oriel_type type)
 {
-	return (unsigned)type < ORIEL_TYPES ? types[type].size : 0;
+	return (unsigned)type < ORI_TYPES ? types[type].size : 0;
 }
 
 const char *oriel_op_name(enum oriel_op op)
 {
-	static const char *const names[ORIEL_OPS] = {
+	static const char *const names[] = {
 		[ORIEL_OP_NONE] = "none", [ORIEL_OP_SUM] = "sum",
 		[ORIEL_OP_PROD] = "prod", [ORIEL_OP_MIN] = "min",
 		[ORIEL_OP_MAX] = "max",   [ORIEL_OP_AVG] = "avg",
@@ -49,12 +54,14 @@ const char *oriel_op_name(enum oriel_op op)
 		[ORIEL_OP_USER] = "user",
 	};
 
-	return (unsigned)op < ORIEL_OPS ? names[op] : "unknown";
+	static_assert(sizeof(names) / sizeof(names[0]) == ORI_OPS,
+		      "the last operation that has a name is the last one");
+	return (unsigned)op < ORI_OPS ? names[op] : "unknown";
 }
 
 enum oriel_type oriel_type_accumulation(enum oriel_type type, enum oriel_op op)
 {
-	if (!oriel_type_size(type) || op == ORIEL_OP_NONE || (unsigned)op >= ORIEL_OPS)
+	if (!oriel_type_size(type) || op == ORIEL_OP_NONE || (unsigned)op >= ORI_OPS)
 		return ORIEL_TYPE_NONE;
 	if (op == ORIEL_OP_USER)
 		return type;

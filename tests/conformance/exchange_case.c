@@ -97,7 +97,7 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 	size_t i;
 
 	site_open(r, &s);
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 0; has_algorithm(algorithm); algorithm++) {
 		if (!(mask >> algorithm & 1) || !alltoall_create(r, &s, algorithm))
 			continue;
 		CHECK_OK(r, oriel_alltoall_query(s.alltoall, 8, &info));
@@ -229,7 +229,7 @@ static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *
 	struct site s;
 
 	site_open(r, &s);
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 0; has_algorithm(algorithm); algorithm++) {
 		if (!(mask >> algorithm & 1) || !bcast_create(r, &s, algorithm))
 			continue;
 		CHECK_OK(r, oriel_bcast_query(s.bcast, 8, &info));

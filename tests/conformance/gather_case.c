@@ -129,7 +129,7 @@ static void each_algorithm(struct rank *r, void (*run)(struct rank *r, struct si
 	struct site s;
 
 	site_open(r, &s);
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 0; has_algorithm(algorithm); algorithm++) {
 		if (!(mask >> algorithm & 1) ||
 		    !site_create(r, &s, algorithm, algorithm ? 4096 : 0))
 			continue;

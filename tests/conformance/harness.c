@@ -554,6 +554,11 @@ static void log_drop(void *context, enum oriel_log_level level, const char *mess
 	(void)message;
 }
 
+bool has_algorithm(unsigned algorithm)
+{
+	return strcmp(oriel_algorithm_name((enum oriel_algorithm)algorithm), "unknown") != 0;
+}
+
 void harness_drop_log(void)
 {
 	oriel_log_set_sink(log_drop, NULL);

@@ -155,6 +155,9 @@ enum oriel_status rank_join(struct rank *r, const char *node);
 /* The same on the rank's own node, with these enum oriel_comm_flags as well. */
 enum oriel_status rank_join_with(struct rank *r, unsigned flags);
 
+/* Is there such an algorithm? They have the numbers from 0 on. */
+bool has_algorithm(unsigned algorithm);
+
 /* Drop the log, unless ORIEL_LOG is set: no test reads it. */
 void harness_drop_log(void);
 

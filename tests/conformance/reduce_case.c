@@ -194,7 +194,7 @@ static void run_algorithms(struct rank *r, unsigned which, unsigned block, unsig
 	/* A round of RECURSIVE has a part of it, and each of its steps waits for another rank. */
 	if (flags)
 		s.chunk = 65536;
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 0; has_algorithm(algorithm); algorithm++) {
 		if (!(mask >> algorithm & 1))
 			continue;
 		mask |= create(r, &s, algorithm);

@@ -47,7 +47,7 @@ static void tune_check(const struct ori_tune *tune, const struct ori_tune_key *k
 			FUZZ_CHECK(!row == !ori_tune_row(tune, (enum ori_collective)i, 0));
 			FUZZ_CHECK(!row || (row->bytes >= sizes[k] &&
 					    row->algorithm > ORIEL_ALGORITHM_DEFAULT &&
-					    row->algorithm < ORIEL_ALGORITHMS));
+					    row->algorithm < ORI_ALGORITHMS));
 		}
 	FUZZ_CHECK(ori_tune_parse(text, tune_write(tune, key, text, sizeof(text)), "again", key,
 				  &again) == ORIEL_OK);

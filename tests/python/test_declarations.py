@@ -74,9 +74,8 @@ def test_constants_have_the_values_of_the_compiler(tmp_path):
         assert int(values[name]) & (2**64 - 1) == getattr(declared, name) & (2**64 - 1), name
 
 
-# Their numbers, what is refused, and what is for C alone.
-NOT_IN_PYTHON = {"ORIEL_ALGORITHMS", "ORIEL_TYPES", "ORIEL_TYPE_NONE", "ORIEL_OPS", "ORIEL_OP_NONE",
-                 "ORIEL_OP_USER"}
+# These are refused, or for C alone.
+NOT_IN_PYTHON = {"ORIEL_TYPE_NONE", "ORIEL_OP_NONE", "ORIEL_OP_USER"}
 
 
 @pytest.mark.parametrize("python, c, prefix", [
@@ -91,6 +90,15 @@ def test_enums_are_complete(python, c, prefix):
     theirs = {re.sub(f"^({prefix})", "", name): getattr(declared, name)
               for name in declared.ENUMS[c] if name not in NOT_IN_PYTHON}
     assert {entry.name: entry.value for entry in python} == theirs
+
+
+@pytest.mark.parametrize("c, name", [
+    ("oriel_algorithm", "oriel_algorithm_name"), ("oriel_type", "oriel_type_name"), ("oriel_op", "oriel_op_name"),
+])
+def test_the_library_has_a_name_for_each_and_no_more(c, name):
+    values = sorted(getattr(declared, each) for each in declared.ENUMS[c])
+    assert all(getattr(_library.lib, name)(value) not in (None, b"unknown") for value in values)
+    assert getattr(_library.lib, name)(values[-1] + 1) == b"unknown"
 
 
 def test_every_failure_has_an_exception():

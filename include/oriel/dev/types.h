@@ -248,7 +248,6 @@ enum oriel_type {
 	ORIEL_TYPE_FP64,
 	ORIEL_TYPE_FP8_E4M3, /* of the OCP 8-bit floating point specification: no infinity */
 	ORIEL_TYPE_FP8_E5M2,
-	ORIEL_TYPES
 };
 
 /* The operation of a reduction. */
@@ -264,7 +263,6 @@ enum oriel_op {
 	ORIEL_OP_BXOR,
 	ORIEL_OP_PREMUL_SUM, /* the sum of the products of each rank's values and its factor */
 	ORIEL_OP_USER,       /* the function of the caller; host memory only */
-	ORIEL_OPS
 };
 
 /* A reduction as device functions take it (oriel/dev/reduction.h). */

@@ -35,7 +35,6 @@ enum oriel_proxy_opcode {
 	ORIEL_PROXY_COUNT,      /* the operand to 8 local bytes, once all before is done */
 	/* The operand in place of @compare, in 8 bytes of the peer, and return the old value. */
 	ORIEL_PROXY_COMPARE_SWAP,
-	ORIEL_PROXY_OPCODES,
 };
 
 /* The condition for its start. */

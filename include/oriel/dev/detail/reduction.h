@@ -240,7 +240,8 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_check(const struct oriel_dev_window *
 	uint32_t op = has_factors ? (uint32_t)ORIEL_OP_SUM : r->op;
 
 	if (status == ORIEL_OK)
-		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, r->type - 1, ORIEL_TYPES - 2);
+		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, r->type - 1,
+					      ORIEL_TYPE_FP8_E5M2 - 1);
 	if (status == ORIEL_OK)
 		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, op - 1, last - 1);
 	f->type = r->type;
