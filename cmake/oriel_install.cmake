@@ -18,7 +18,7 @@ if(TARGET oriel_mpi)
 endif()
 install(EXPORT orielTargets NAMESPACE oriel:: DESTINATION ${package_dir})
 install(EXPORT orielStaticTargets NAMESPACE oriel:: DESTINATION ${package_dir})
-write_basic_package_version_file(orielConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(orielConfigVersion.cmake COMPATIBILITY ${ORIEL_COMPATIBILITY})
 install(FILES cmake/orielConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/orielConfigVersion.cmake
 	DESTINATION ${package_dir})
 

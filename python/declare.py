@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""declare.py INCLUDE OUTPUT: write what the public headers declare as a module of ctypes.
+"""declare.py INCLUDE SONAME OUTPUT: write what the public headers declare as a module of ctypes, and
+the name of the library.
 
 The build calls it, and the package imports the result as oriel._declarations: constants, structs
 and the types of functions are never written a second time by hand. tests/python compares the
@@ -133,7 +134,7 @@ def functions(text):
         yield name, "status" if result == "enum oriel_status" else type_of(result), kinds
 
 
-def lines_of(include):
+def lines_of(include, soname):
     """The lines of the module."""
     paths = sorted(p for p in (include / "oriel").glob("*.h") if p.name not in LEFT_OUT)
     shared = include / "oriel" / SHARED
@@ -153,6 +154,7 @@ def lines_of(include):
     yield ("from ctypes import (Structure, c_bool, c_char, c_char_p, c_int, c_int32, c_size_t, "
            "c_ubyte, c_uint,\n                    c_uint8, c_uint16, c_uint32, c_uint64, c_void_p)")
     yield ""
+    yield f'SONAME = "{soname}"'
     known = set()
     for path in order:
         for name, value in constants(texts[path], known):
@@ -182,13 +184,13 @@ def lines_of(include):
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: declare.py INCLUDE OUTPUT")
+    if len(sys.argv) != 4:
+        sys.exit("usage: declare.py INCLUDE SONAME OUTPUT")
     try:
-        text = "\n".join(lines_of(pathlib.Path(sys.argv[1]))) + "\n"
+        text = "\n".join(lines_of(pathlib.Path(sys.argv[1]), sys.argv[2])) + "\n"
     except Unknown as unknown:
         sys.exit(f"declare.py: {unknown}: write it in a form that the others have, or teach this program")
-    pathlib.Path(sys.argv[2]).write_text(text, "utf-8")
+    pathlib.Path(sys.argv[3]).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from .errors import BY_STATUS, Error, InvalidError, Status
 
 FOLDER = pathlib.Path(__file__).parent
 VERSION = f"{c.ORIEL_VERSION_MAJOR}.{c.ORIEL_VERSION_MINOR}.{c.ORIEL_VERSION_PATCH}"
-PATH = FOLDER / "lib" / f"liboriel.so.{c.ORIEL_VERSION_MAJOR}.{c.ORIEL_VERSION_MINOR}"
+PATH = FOLDER / "lib" / c.SONAME
 
 
 def _status(value: int) -> int:

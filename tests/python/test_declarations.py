@@ -53,6 +53,11 @@ def test_every_function_of_the_library_is_declared():
     assert set(declared.FUNCTIONS) <= exported
 
 
+def test_the_library_is_loaded_by_its_soname():
+    said = subprocess.run(["readelf", "-d", _library.PATH], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\(SONAME\).*\[(.*)\]", said)[1] == declared.SONAME == _library.PATH.name
+
+
 def test_types_of_parameters():
     assert declared.FUNCTIONS["oriel_window_put"] == (
         "status", [ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t])
@@ -112,6 +117,6 @@ def test_declare_refuses_what_it_does_not_know(tmp_path):
     (tmp_path / "oriel/dev").mkdir(parents=True)
     (tmp_path / "oriel/dev/types.h").write_text("", "utf-8")
     (tmp_path / "oriel/odd.h").write_text("struct oriel_odd {\n\tlong double field;\n};\n", "utf-8")
-    done = subprocess.run([sys.executable, ROOT / "python/declare.py", tmp_path, tmp_path / "out.py"],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, ROOT / "python/declare.py", tmp_path, "liboriel.so.0",
+                           tmp_path / "out.py"], capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "long double" in done.stderr
