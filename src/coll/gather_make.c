@@ -90,6 +90,25 @@ static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 	return ORIEL_OK;
 }
 
+/* Says which algorithms the object has instead of the one that it was asked for. */
+static enum oriel_status make_refuse(const struct ori_gather *g)
+{
+	char names[160] = "";
+	size_t used = 0;
+	unsigned i;
+
+	for (i = ORIEL_ALGORITHM_DEFAULT + 1; i < ORI_ALGORITHMS && used < sizeof(names); i++)
+		if (g->supported >> i & 1)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 used ? ", " : "",
+						 oriel_algorithm_name((enum oriel_algorithm)i));
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s: algorithm %s does not support %s memory of %u domain%s, which has: %s",
+			g->kind->name, oriel_algorithm_name(g->requested),
+			g->is_gpu ? "GPU" : "host", g->shape.nodes, g->shape.nodes == 1 ? "" : "s",
+			names);
+}
+
 /* The algorithms that these ranks and this memory support. */
 static enum oriel_status make_supported(struct ori_gather *g)
 {
@@ -131,10 +150,7 @@ static enum oriel_status make_supported(struct ori_gather *g)
 			g->reduction->given.flags, g->is_gpu ? "GPU" : "host", g->shape.nodes,
 			oriel_op_name((enum oriel_op)g->reduction->given.op));
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: algorithm %s does not support %s memory of %u nodes",
-				g->kind->name, oriel_algorithm_name(g->requested),
-				g->is_gpu ? "GPU" : "host", g->shape.nodes);
+		return make_refuse(g);
 	return ORIEL_OK;
 }
 

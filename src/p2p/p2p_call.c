@@ -399,9 +399,12 @@ enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!b || !bytes || !b->length || !b->memory)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: %s",
-				b && bytes ? "no registered bytes" : "NULL");
+	if (!b || !bytes)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: %s is NULL",
+				b ? "bytes" : "buffer");
+	if (!b->length || !b->memory)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: the buffer %s",
+				b->length ? "has no memory of oriel_p2p_register()" : "is empty");
 	status = p2p_may_export(p2p, "oriel_p2p_export");
 	if (status == ORIEL_OK)
 		status = p2p_check_buffer(p2p, b, "oriel_p2p_export");

@@ -33,11 +33,15 @@ enum oriel_status ori_reduction_read(const struct oriel_reduction *given, const 
 	status = ori_attr_read("oriel_reduction", given, r, sizeof(*r));
 	if (status != ORIEL_OK)
 		return status;
-	if (!oriel_type_size((enum oriel_type)r->type) || r->op == ORIEL_OP_NONE ||
-	    r->op >= ORI_OPS || (r->flags & ~(unsigned)ORIEL_REDUCE_FAST))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: oriel_reduction: invalid type %u, op %u or flags 0x%x", what,
-				r->type, r->op, r->flags);
+	if (!oriel_type_size((enum oriel_type)r->type))
+		return ori_fail(ORIEL_ERR_INVALID, "%s: oriel_reduction: invalid type %u", what,
+				r->type);
+	if (r->op == ORIEL_OP_NONE || r->op >= ORI_OPS)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: oriel_reduction: invalid op %u", what,
+				r->op);
+	if (r->flags & ~(unsigned)ORIEL_REDUCE_FAST)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: oriel_reduction: invalid flags 0x%x", what,
+				r->flags);
 	if (!oriel_type_accumulation((enum oriel_type)r->type, (enum oriel_op)r->op))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s: oriel_reduction: op %s is for integers, not %s", what,

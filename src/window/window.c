@@ -538,9 +538,10 @@ enum oriel_status oriel_window_destroy(struct oriel_window *w)
 		return ori_handle_refused(w);
 	user = ori_handle_child(w);
 	if (user)
-		return ori_misuse("oriel_window_destroy: window %u is the view of a live %s of rank "
-				  "%u: destroy that one before",
-				  ORIEL_DEV_WINDOW_NUMBER(w->device.number), user, w->comm->rank);
+		return ori_misuse(
+			"oriel_window_destroy: window %u is the view of a live %s of rank "
+			"%u: destroy that one before",
+			ORIEL_DEV_WINDOW_NUMBER(w->device.number), user, w->comm->rank);
 	if (!ori_handle_shut(w, ORI_HANDLE_WINDOW, __func__))
 		return ori_handle_refused(w);
 	comm = w->comm;
