@@ -142,7 +142,10 @@ enum perf_collective {
 	PERF_ALLTOALL,
 	PERF_BCAST,
 	PERF_ALLREDUCE,
-	PERF_REDUCE_SCATTER
+	PERF_REDUCE_SCATTER,
+	PERF_REDUCE,
+	PERF_GATHER,
+	PERF_SCATTER
 };
 
 /* The collective to measure: one of the handles, for messages of @bytes. */
@@ -152,6 +155,9 @@ struct perf_gather {
 	struct oriel_bcast *bcast;
 	struct oriel_allreduce *allreduce;
 	struct oriel_reduce_scatter *reduce_scatter;
+	struct oriel_reduce *reduce;
+	struct oriel_gather *gather;
+	struct oriel_scatter *scatter;
 	enum perf_collective which;
 	uint64_t bytes;
 	char *source, *result; /* of the host; on a GPU for --check. result NULL: not allocated */
@@ -297,7 +303,8 @@ perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_signal_all_flush, perf_signal_all_answered;
 perf_pass perf_fetch_add, perf_fetch_add_contended, perf_swap, perf_compare_swap;
 perf_pass perf_barrier, perf_barrier_flat;
-perf_pass perf_allgather, perf_alltoall, perf_bcast, perf_allreduce, perf_reduce_scatter;
+perf_pass perf_allgather, perf_alltoall, perf_bcast, perf_allreduce, perf_reduce_scatter,
+	perf_reduce, perf_gather, perf_scatter;
 perf_pass perf_put_local, perf_put_counter, perf_put_signal_counter;
 perf_pass perf_fan_out_put, perf_fan_out_signal, perf_fan_out_drain, perf_fan_out_counter;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;

@@ -16,6 +16,9 @@ void perf_gather_close(struct perf_job *job)
 	oriel_bcast_destroy(job->gather.bcast);
 	oriel_allreduce_destroy(job->gather.allreduce);
 	oriel_reduce_scatter_destroy(job->gather.reduce_scatter);
+	oriel_reduce_destroy(job->gather.reduce);
+	oriel_gather_destroy(job->gather.gather);
+	oriel_scatter_destroy(job->gather.scatter);
 	oriel_window_destroy(job->gather.window);
 	oriel_memory_free(job->gather.result);
 	free(job->gather.source);
@@ -26,12 +29,19 @@ bool perf_is_collective(const struct perf_case *plan)
 {
 	return plan->pass == perf_allgather || plan->pass == perf_alltoall ||
 	       plan->pass == perf_bcast || plan->pass == perf_allreduce ||
-	       plan->pass == perf_reduce_scatter;
+	       plan->pass == perf_reduce_scatter || plan->pass == perf_reduce ||
+	       plan->pass == perf_gather || plan->pass == perf_scatter;
 }
 
 static bool gather_is_reduction(enum perf_collective which)
 {
-	return which == PERF_ALLREDUCE || which == PERF_REDUCE_SCATTER;
+	return which == PERF_ALLREDUCE || which == PERF_REDUCE_SCATTER || which == PERF_REDUCE;
+}
+
+/* Does each rank send one message, and not one to each rank? */
+static bool gather_is_of_one(enum perf_collective which)
+{
+	return which == PERF_BCAST || which == PERF_ALLREDUCE || which == PERF_REDUCE;
 }
 
 static enum oriel_status gather_create(struct perf_job *job, enum perf_collective which,
@@ -53,6 +63,12 @@ static enum oriel_status gather_create(struct perf_job *job, enum perf_collectiv
 		return oriel_allreduce_create(job->comm, view, &sum, NULL, &g->allreduce);
 	case PERF_REDUCE_SCATTER:
 		return oriel_reduce_scatter_create(job->comm, view, &sum, NULL, &g->reduce_scatter);
+	case PERF_REDUCE:
+		return oriel_reduce_create(job->comm, view, &sum, NULL, &g->reduce);
+	case PERF_GATHER:
+		return oriel_gather_create(job->comm, view, NULL, &g->gather);
+	case PERF_SCATTER:
+		return oriel_scatter_create(job->comm, view, NULL, &g->scatter);
 	}
 	return ORIEL_ERR_INVALID;
 }
@@ -89,8 +105,7 @@ static enum oriel_status gather_open_gpu(struct perf_job *job, struct oriel_view
 static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
 				     uint64_t bytes)
 {
-	uint64_t length =
-		which == PERF_BCAST || which == PERF_ALLREDUCE ? bytes : bytes * job->ranks;
+	uint64_t length = gather_is_of_one(which) ? bytes : bytes * job->ranks;
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = length};
@@ -128,7 +143,7 @@ static float gather_number(uint64_t round, unsigned rank, uint64_t i)
 
 static void gather_fill_numbers(struct perf_rep *s, uint64_t round)
 {
-	uint64_t parts = s->job->gather.which == PERF_ALLREDUCE ? 1 : s->job->ranks, i;
+	uint64_t parts = gather_is_of_one(s->job->gather.which) ? 1 : s->job->ranks, i;
 	float *to = (void *)s->job->gather.source;
 
 	for (i = 0; i < parts * (s->bytes / sizeof(*to)); i++)
@@ -155,11 +170,18 @@ static void gather_verify_numbers(struct perf_rep *s, uint64_t round)
 	}
 }
 
+/* The root rotates, so that no rank gets ahead of the others. */
+static unsigned gather_root(const struct perf_rep *s, uint64_t round)
+{
+	return (unsigned)(round % s->job->ranks);
+}
+
 /* A message encodes the rank of its sender; in an all-to-all it is equal for all receivers. */
 static void gather_fill(struct perf_rep *s, uint64_t round)
 {
 	struct perf_gather *g = &s->job->gather;
-	unsigned rank, count = g->which == PERF_ALLTOALL ? s->job->ranks : 1;
+	bool is_many = g->which == PERF_ALLTOALL || g->which == PERF_SCATTER;
+	unsigned rank, count = is_many ? s->job->ranks : 1;
 
 	if (gather_is_reduction(g->which)) {
 		gather_fill_numbers(s, round);
@@ -172,55 +194,79 @@ static void gather_fill(struct perf_rep *s, uint64_t round)
 static void gather_verify(struct perf_rep *s, uint64_t round)
 {
 	struct perf_gather *g = &s->job->gather;
-	uint64_t shift = g->which == PERF_ALLTOALL ? s->job->rank : 0;
+	bool is_many = g->which == PERF_ALLTOALL || g->which == PERF_SCATTER;
+	bool is_to_root = g->which == PERF_GATHER || g->which == PERF_REDUCE;
+	uint64_t shift = is_many ? s->job->rank : 0;
 	unsigned rank;
 
+	if (is_to_root && s->job->rank != gather_root(s, round))
+		return;
 	if (gather_is_reduction(g->which)) {
 		gather_verify_numbers(s, round);
 		return;
 	}
-	if (g->which == PERF_BCAST) {
-		perf_compare(s, g->result, s->bytes, round, (unsigned)(round % s->job->ranks));
+	if (g->which == PERF_BCAST || g->which == PERF_SCATTER) {
+		perf_compare(s, g->result, s->bytes, round + shift, gather_root(s, round));
 		return;
 	}
 	for (rank = 0; rank < s->job->ranks; rank++)
 		perf_compare(s, g->result + rank * s->bytes, s->bytes, round + shift, rank);
 }
 
-/* The root of a broadcast rotates, so that no rank gets ahead of the others. */
 static enum oriel_status gather_run(const struct perf_rep *s, uint64_t round)
 {
 	const struct perf_gather *g = &s->job->gather;
+	size_t count = s->bytes / sizeof(float);
+	unsigned root = gather_root(s, round);
 
-	if (g->which == PERF_ALLGATHER)
+	switch (g->which) {
+	case PERF_ALLGATHER:
 		return oriel_allgather_run(g->allgather, g->send, s->bytes);
-	if (g->which == PERF_ALLTOALL)
+	case PERF_ALLTOALL:
 		return oriel_alltoall_run(g->alltoall, g->send, s->bytes);
-	if (g->which == PERF_ALLREDUCE)
-		return oriel_allreduce_run(g->allreduce, g->send, s->bytes / sizeof(float));
-	if (g->which == PERF_REDUCE_SCATTER)
-		return oriel_reduce_scatter_run(g->reduce_scatter, g->send,
-						s->bytes / sizeof(float));
-	return oriel_bcast_run(g->bcast, (unsigned)(round % s->job->ranks), g->send, s->bytes);
+	case PERF_BCAST:
+		return oriel_bcast_run(g->bcast, root, g->send, s->bytes);
+	case PERF_ALLREDUCE:
+		return oriel_allreduce_run(g->allreduce, g->send, count);
+	case PERF_REDUCE_SCATTER:
+		return oriel_reduce_scatter_run(g->reduce_scatter, g->send, count);
+	case PERF_REDUCE:
+		return oriel_reduce_run(g->reduce, root, g->send, count);
+	case PERF_GATHER:
+		return oriel_gather_run(g->gather, root, g->send, s->bytes);
+	case PERF_SCATTER:
+		return oriel_scatter_run(g->scatter, root, g->send, s->bytes);
+	}
+	return ORIEL_ERR_INVALID;
 }
 
 static enum oriel_status gather_run_on_stream(const struct perf_rep *s, uint64_t round,
 					      struct CUstream_st *stream)
 {
 	const struct perf_gather *g = &s->job->gather;
+	size_t count = s->bytes / sizeof(float);
+	unsigned root = gather_root(s, round);
 
-	if (g->which == PERF_ALLGATHER)
+	switch (g->which) {
+	case PERF_ALLGATHER:
 		return oriel_allgather_run_on_stream(g->allgather, g->send, s->bytes, stream);
-	if (g->which == PERF_ALLTOALL)
+	case PERF_ALLTOALL:
 		return oriel_alltoall_run_on_stream(g->alltoall, g->send, s->bytes, stream);
-	if (g->which == PERF_ALLREDUCE)
-		return oriel_allreduce_run_on_stream(g->allreduce, g->send,
-						     s->bytes / sizeof(float), stream);
-	if (g->which == PERF_REDUCE_SCATTER)
-		return oriel_reduce_scatter_run_on_stream(g->reduce_scatter, g->send,
-							  s->bytes / sizeof(float), stream);
-	return oriel_bcast_run_on_stream(g->bcast, (unsigned)(round % s->job->ranks), g->send,
-					 s->bytes, stream);
+	case PERF_BCAST:
+		return oriel_bcast_run_on_stream(g->bcast, root, g->send, s->bytes, stream);
+	case PERF_ALLREDUCE:
+		return oriel_allreduce_run_on_stream(g->allreduce, g->send, count, stream);
+	case PERF_REDUCE_SCATTER:
+		return oriel_reduce_scatter_run_on_stream(g->reduce_scatter, g->send, count,
+							  stream);
+	case PERF_REDUCE:
+		return oriel_reduce_run_on_stream(g->reduce, root, g->send, count, stream);
+	case PERF_GATHER:
+		return oriel_gather_run_on_stream(g->gather, root, g->send, s->bytes, stream);
+	case PERF_SCATTER:
+		return oriel_scatter_run_on_stream(g->scatter, root, g->send, s->bytes, stream);
+	}
+	return ORIEL_ERR_INVALID;
 }
 
 static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
@@ -302,4 +348,25 @@ enum oriel_status perf_reduce_scatter(struct perf_rep *s, struct oriel_dev_group
 	return oriel_dev_vote(g, oriel_dev_is_leader(g)
 					 ? gather_rounds(s, PERF_REDUCE_SCATTER, begin, end)
 					 : ORIEL_OK);
+}
+
+enum oriel_status perf_reduce(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+			      uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_REDUCE, begin, end)
+							: ORIEL_OK);
+}
+
+enum oriel_status perf_gather(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+			      uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_GATHER, begin, end)
+							: ORIEL_OK);
+}
+
+enum oriel_status perf_scatter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+			       uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_SCATTER, begin, end)
+							: ORIEL_OK);
 }

@@ -89,8 +89,9 @@ static void row_path(const struct perf_job *job, const struct perf_row *row, cha
 
 /*
  * Bandwidths as nccl-tests defines them (doc/PERFORMANCE.md): algbw is S/t, and busbw is that times
- * (n-1)/n for all-gather, all-to-all and reduce-scatter, where S is the array of all n ranks, times
- * 1 for broadcast, and times 2(n-1)/n for all-reduce, where S is the message.
+ * (n-1)/n for all-gather, all-to-all, reduce-scatter, gather and scatter, where S is the array of
+ * all n ranks, times 1 for broadcast and reduce, and times 2(n-1)/n for all-reduce, where S is the
+ * message.
  */
 static void result_set_collective(struct perf_result *result, const struct perf_row *row)
 {
@@ -100,7 +101,7 @@ static void result_set_collective(struct perf_result *result, const struct perf_
 		return;
 	result->is_collective = true;
 	result->count = result->size = row->bytes;
-	if (row->plan->pass == perf_bcast)
+	if (row->plan->pass == perf_bcast || row->plan->pass == perf_reduce)
 		factor = 1;
 	else if (row->plan->pass == perf_allreduce)
 		factor *= 2;

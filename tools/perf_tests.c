@@ -103,6 +103,15 @@ static const struct perf_case cases_reduce_scatter[] = {
 	{"reduce_scatter", "fp32 sum", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_reduce_scatter, NULL,
 	 PERF_ANY_PATH},
 };
+static const struct perf_case cases_reduce[] = {
+	{"reduce", "fp32 sum", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_reduce, NULL, PERF_ANY_PATH},
+};
+static const struct perf_case cases_gather[] = {
+	{"gather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_gather, NULL, PERF_ANY_PATH},
+};
+static const struct perf_case cases_scatter[] = {
+	{"scatter", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_scatter, NULL, PERF_ANY_PATH},
+};
 static const struct perf_case cases_send_recv_lat[] = {
 	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
 	 perf_send_recv_lat, NULL, PERF_ANY_PATH},
@@ -199,6 +208,12 @@ const struct perf_test perf_tests[] = {
 	 "persistent all-reduce of all ranks, sums of fp32"},
 	{"reduce_scatter", "8,64K,1M", cases_reduce_scatter, PERF_COUNT(cases_reduce_scatter),
 	 "persistent reduce-scatter of all ranks, sums of fp32; bytes of each part"},
+	{"reduce", "8,64K,1M", cases_reduce, PERF_COUNT(cases_reduce),
+	 "persistent reduction to each rank in turn, sums of fp32"},
+	{"gather", "8,64K,1M", cases_gather, PERF_COUNT(cases_gather),
+	 "persistent gather to each rank in turn"},
+	{"scatter", "8,64K,1M", cases_scatter, PERF_COUNT(cases_scatter),
+	 "persistent scatter from each rank in turn; bytes for each"},
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),

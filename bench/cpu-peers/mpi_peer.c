@@ -152,6 +152,30 @@ static void round_reduce_scatter(size_t bytes, uint64_t round)
 				 MPI_COMM_WORLD);
 }
 
+/* The root rotates, as Oriel's does. */
+static int root_of(uint64_t round)
+{
+	return (int)(round % (uint64_t)ranks);
+}
+
+static void round_reduce(size_t bytes, uint64_t round)
+{
+	MPI_Reduce(source, sink, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, root_of(round),
+		   MPI_COMM_WORLD);
+}
+
+static void round_gather(size_t bytes, uint64_t round)
+{
+	MPI_Gather(source, (int)bytes, MPI_BYTE, sink, (int)bytes, MPI_BYTE, root_of(round),
+		   MPI_COMM_WORLD);
+}
+
+static void round_scatter(size_t bytes, uint64_t round)
+{
+	MPI_Scatter(source, (int)bytes, MPI_BYTE, sink, (int)bytes, MPI_BYTE, root_of(round),
+		    MPI_COMM_WORLD);
+}
+
 static const struct peer_case case_put_flush = {"put_flush", "origin",        true,
 						PEER_ONE,    round_put_flush, false};
 static const struct peer_case case_put_signal = {"put_signal_lat", "one way",        false,
@@ -173,6 +197,11 @@ static const struct peer_case case_all_reduce = {"all_reduce", "fp32 sum",      
 						 PEER_ONE,     round_all_reduce, false};
 static const struct peer_case case_reduce_scatter = {"reduce_scatter", "fp32 sum",           false,
 						     PEER_ONE,         round_reduce_scatter, false};
+static const struct peer_case case_reduce = {"reduce", "fp32 sum",   false,
+					     PEER_ONE, round_reduce, false};
+static const struct peer_case case_gather = {"gather", "all", false, PEER_ONE, round_gather, false};
+static const struct peer_case case_scatter = {"scatter", "all",         false,
+					      PEER_ONE,  round_scatter, false};
 
 static void measure_collectives(const struct peer_job *job)
 {
@@ -186,6 +215,11 @@ static void measure_collectives(const struct peer_job *job)
 		peer_measure(job, &case_all_reduce, reduced[i]);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		peer_measure(job, &case_reduce_scatter, sizes[i]);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		peer_measure(job, &case_reduce, sizes[i]);
+		peer_measure(job, &case_gather, sizes[i]);
+		peer_measure(job, &case_scatter, sizes[i]);
+	}
 }
 
 static void measure_one_sided(const struct peer_job *job)

@@ -42,6 +42,7 @@ class Row:
 
 REDUCED = (8, 4 * K, 64 * K, M, 16 * M)
 P2P = ("zero_copy", "copy_based")
+ROOTED = (("reduce", "fp32 sum"), ("gather", "all"), ("scatter", "all"))
 ROWS = [
     Row("put_flush", "origin", 8, 2, goal=0.02, then=0.051),
     Row("put_signal_lat", "one way", 8, 2, goal=0.125, then=0.13),
@@ -73,6 +74,8 @@ ROWS = [
     *(Row("all_reduce", "fp32 sum", size, ranks, limit=1.11 if size >= M else None, mpi=1.5)
       for ranks in (2, 4) for size in REDUCED),
     *(Row("reduce_scatter", "fp32 sum", size, ranks) for ranks in (2, 4) for size in (8, 64 * K, M)),
+    # Of four ranks on two cores the median says which rank ran, for these let ranks run ahead.
+    *(Row(test, mode, size, 2, mpi=1) for test, mode in ROOTED for size in (8, 64 * K, M)),
     Row("window_create", "and destroy", M, 2, goal=400, then=880),
     Row("window_create", "and destroy", 16 * M, 2, goal=3000, then=12300),
     Row("launch", "empty program", 0, 4, mpi=4),
@@ -104,7 +107,8 @@ class Oriel:
         return parse(output(run + [self.tool, "perf", *tests, "--json", "--reps", "1"]))
 
     def lap(self):
-        rows = self.perf(2, self.tests) | self.perf(4, ["barrier", "allgather"]) | self.perf(16, ["barrier"])
+        rooted = [test for test, _ in ROOTED]
+        rows = self.perf(2, self.tests + rooted) | self.perf(4, ["barrier", "allgather"]) | self.perf(16, ["barrier"])
         for ranks in (2, 4):
             rows |= self.perf(ranks, ["all_reduce", "--sizes", ",".join(map(str, REDUCED))])
             rows |= self.perf(ranks, ["reduce_scatter"])

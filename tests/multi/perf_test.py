@@ -139,13 +139,20 @@ class Perf(unittest.TestCase):
         self.assertAlmostEqual(reduce["busbw"], reduce["algbw"] * 4 / 3, places=6)
         self.assertAlmostEqual(scatter["busbw"], scatter["algbw"] * 2 / 3, places=6)
         self.assertEqual((reduce["wrong"], scatter["wrong"]), (0, 0))
+        reduce, gather, scatter = self.rows("reduce", "gather", "scatter", "--sizes", "64", "-n",
+                                            "3", "--check")
+        self.assertEqual([row["size"] for row in (reduce, gather, scatter)], [64, 192, 192])
+        self.assertEqual({row["wrong"] for row in (reduce, gather, scatter)}, {0})
+        self.assertEqual(reduce["busbw"], reduce["algbw"])
+        self.assertAlmostEqual(scatter["busbw"], scatter["algbw"] * 2 / 3, places=6)
         code, out, _ = oriel("perf", "bcast", "--sizes", "64", *SHORT)
         self.assertRegex(out, r"(?m)^bcast .* N/A ")
 
     @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
     def test_collectives_are_measured_in_gpu_memory(self):
         env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
-        tests = ("all_reduce", "reduce_scatter", "allgather", "alltoall", "bcast")
+        tests = ("all_reduce", "reduce_scatter", "allgather", "alltoall", "bcast", "reduce",
+                 "gather", "scatter")
         # Two and three ranks have two GPUs.
         for ranks, nodes, path in ((2, "1", "mapped"), (3, "1", "mapped"), (2, "2", "rdma[soft]")):
             rows = self.rows(*tests, "--gpu", "--sizes", "64,4K", "--check", "-n", str(ranks),
