@@ -183,16 +183,19 @@ class Window(Handle):
         else:
             lib.oriel_window_put_signal_counter(self._handle(), peer, to, where, length, signal,
                                                 value, counter)
-        # Behind the put, so that a drain of another thread that lets it go has waited for it.
-        self._pending.append(source)
-        if len(self._pending) >= _PENDING:
-            self.drain()
+        self._keep(source)
 
     def put_all(self, to: int, data: Any) -> None:
         """Write the bytes of `data` to offset `to` of every rank, this one among them."""
         source = Borrowed(data)
         lib.oriel_window_put_all(self._handle(), to, source.address, source.length)
+        self._keep(source)
+
+    def _keep(self, source: Borrowed) -> None:
+        """Behind its put, so that a drain of another thread that lets it go has waited for it."""
         self._pending.append(source)
+        if len(self._pending) >= _PENDING:
+            self.drain()
 
     def put_value(self, peer: int, to: int, value: int) -> None:
         """Write the 64-bit `value` to offset `to` of `peer`, a multiple of 8."""

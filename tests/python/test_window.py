@@ -49,9 +49,12 @@ def test_arrays_are_the_memory(nodes):
 
 def test_sources_live_until_they_are_drained(nodes):
     def check(comm):
-        with oriel.Window(comm, 8 * 3000) as window:
+        with oriel.Window(comm, 8 * 3001) as window:
             for i in range(3000):
                 window.put(1 - comm.rank, 8 * i, numpy.array([i * 7 + comm.rank]))
+                assert len(window._pending) < 1024
+            for i in range(2000):
+                window.put_all(8 * 3000, numpy.array([i]))
                 assert len(window._pending) < 1024
             window.flush()
             source = numpy.array([comm.rank])
@@ -66,7 +69,7 @@ def test_sources_live_until_they_are_drained(nodes):
             window.put(1 - comm.rank, 0, numpy.array([comm.rank]))
             window.flush()
             window.barrier()
-            assert (window.array("i8") == numpy.arange(3000) * 7 + 1 - comm.rank).all()
+            assert (window.array("i8", 3000) == numpy.arange(3000) * 7 + 1 - comm.rank).all()
     oriel.run_threads(2, check, nodes=nodes)
 
 
