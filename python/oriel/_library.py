@@ -8,12 +8,13 @@ other threads run during each call, and what cffi would parse at import the buil
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import pathlib
 import threading
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 from . import _declarations as c
 from .errors import BY_STATUS, Error, InvalidError, Status
@@ -80,6 +81,20 @@ def nanoseconds(timeout: Optional[float]) -> int:
 
 def text(value: Optional[bytes]) -> str:
     return (value or b"").decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def together(function: Any, *arguments: Any) -> Iterator[None]:
+    """Where the block, which looks at the arguments of a collective call, fails on this rank: calls
+    @function without buffers, so that the library fails on all ranks and none waits for this one."""
+    try:
+        yield
+    except Exception:
+        try:
+            function(*arguments)
+        except Error:
+            pass  # what the block has found says more
+        raise
 
 
 class Handle:

@@ -8,7 +8,7 @@ import enum
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import _declarations as c
-from ._library import Handle, lib, nanoseconds, size_of
+from ._library import Handle, lib, nanoseconds, size_of, together
 from .comm import Comm
 from .errors import InvalidError
 from .memory import Borrowed, Memory
@@ -52,16 +52,19 @@ class Collective(Handle):
         self._recv = recv
         self._offset = offset
         self._source: Optional[Borrowed] = None
-        view = size_of(c.oriel_view(length=length or recv.length - offset))
-        if isinstance(recv, Window):
-            view.kind, view.window, view.at = c.ORIEL_VIEW_WINDOW, recv._handle(), offset
-        else:
-            view.kind, view.buffer = c.ORIEL_VIEW_BUFFER, recv.address + offset
-        attr = size_of(c.oriel_coll_attr(algorithm=algorithm, chunk=chunk))
-        pointer = ctypes.c_void_p()
-        self._function("create")(comm._handle(), ctypes.byref(view), *self._what(),
-                                 ctypes.byref(attr), ctypes.byref(pointer))
+        create, handle, pointer = self._function("create"), comm._handle(), ctypes.c_void_p()
+        with together(create, handle, None, *self._NOTHING, None, ctypes.byref(pointer)):
+            what = self._what()
+            view = size_of(c.oriel_view(length=length or recv.length - offset))
+            if isinstance(recv, Window):
+                view.kind, view.window, view.at = c.ORIEL_VIEW_WINDOW, recv._handle(), offset
+            else:
+                view.kind, view.buffer = c.ORIEL_VIEW_BUFFER, recv.address + offset
+            attr = size_of(c.oriel_coll_attr(algorithm=algorithm, chunk=chunk))
+        create(handle, ctypes.byref(view), *what, ctypes.byref(attr), ctypes.byref(pointer))
         self._open(pointer)
+
+    _NOTHING: Tuple[None, ...] = ()  # in place of _what(), for a rank that has failed
 
     def _what(self) -> Tuple[Any, ...]:
         """What the create function of the kind takes besides."""
@@ -219,10 +222,14 @@ class _Reducing(Collective):
     def __init__(self, comm: Comm, recv: Union[Memory, Window], type: TypeLike,  # pylint: disable=redefined-builtin
                  op: Op = Op.SUM, *, block: int = 0, factor: Optional[float] = None,
                  offset: int = 0, length: int = 0, algorithm: Algorithm = Algorithm.DEFAULT):
-        self._reduction = Reduction(type_like(type), op, block, factor)
+        self._given = type, op, block, factor
         super().__init__(comm, recv, offset=offset, length=length, algorithm=algorithm)
 
+    _NOTHING = (None,)
+
     def _what(self) -> Tuple[Any, ...]:
+        kind, *others = self._given
+        self._reduction = Reduction(type_like(kind), *others)
         return (self._reduction.pointer,)
 
     def _elements(self, send: Any, parts: int = 1) -> Tuple[Borrowed, int]:

@@ -7,10 +7,10 @@ import dataclasses
 import enum
 import math
 import threading
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from . import _declarations as c
-from ._library import Handle, failure, lib, nanoseconds, size_of, text
+from ._library import Handle, failure, lib, nanoseconds, size_of, text, together
 from .errors import AbortedError, Error, InvalidError, Status
 from .memory import Borrowed, result_like, result_of_shape, shape_of
 from .progress import progress
@@ -379,10 +379,12 @@ class Comm(Handle):
         shape (size, *send.shape). Returns recv. MismatchError: ranks differ in n. RangeError: recv
         is too short. Memory of a Window or Memory is written in place; other memory costs a copy.
         """
-        source = Borrowed(send)
-        recv, target = result_like(send, self.size, recv)
-        _room("allgather", target, self.size * source.length)
-        lib.oriel_allgather_once(self._handle(), source.address, target.address, source.length)
+        handle = self._handle()
+        with together(lib.oriel_allgather_once, handle, None, None, 1):
+            source = Borrowed(send)
+            recv, target = result_like(send, self.size, recv)
+            _room("allgather", target, self.size * source.length)
+        lib.oriel_allgather_once(handle, source.address, target.address, source.length)
         return recv
 
     def alltoall(self, send: Any, recv: Any = None) -> Any:
@@ -391,44 +393,41 @@ class Comm(Handle):
         send: size parts of n bytes each, n equal on all ranks, such as an array of shape
         (size, ...). recv: as many bytes, or None for a new numpy array like send. Returns recv.
         """
-        source = Borrowed(send)
-        if source.length % self.size:
-            raise InvalidError(f"alltoall: {source.length} bytes are no {self.size} equal parts")
-        if recv is None:
-            import numpy  # pylint: disable=import-outside-toplevel
-            recv = numpy.empty_like(numpy.asarray(send))
-        target = Borrowed(recv, is_written=True)
-        _room("alltoall", target, source.length)
-        lib.oriel_alltoall_once(self._handle(), source.address, target.address,
-                                source.length // self.size)
+        handle = self._handle()
+        with together(lib.oriel_alltoall_once, handle, None, None, 1):
+            source = Borrowed(send)
+            if source.length % self.size:
+                raise InvalidError(f"alltoall: {source.length} bytes are no {self.size} equal parts")
+            recv, target = result_of_shape(send, shape_of(send) if recv is None else (), recv)
+            _room("alltoall", target, source.length)
+        lib.oriel_alltoall_once(handle, source.address, target.address, source.length // self.size)
         return recv
 
     def bcast(self, buffer: Any, root: int = 0) -> Any:
         """The bytes of `buffer` of rank `root` in that of every rank, which have one length.
         Collective. Returns buffer."""
-        target = Borrowed(buffer, is_written=True)
-        lib.oriel_bcast_once(self._handle(), root, target.address, target.address, target.length)
+        handle = self._handle()
+        with together(lib.oriel_bcast_once, handle, root, None, None, 1):
+            target = Borrowed(buffer, is_written=True)
+        lib.oriel_bcast_once(handle, root, target.address, target.address, target.length)
         return buffer
-
 
     def _reduce(self, name: str, send: Any, parts: int, recv: Any, op: Op, kind: Optional[TypeLike],
                 block: int, factor: Optional[float], *roots: int) -> Any:
         """What allreduce(), reduce() and reduce_scatter() share; the result is one of @parts."""
-        source = Borrowed(send, is_typed=True)
-        reduction = Reduction(check_type(source, kind), op, block, factor)
-        count = source.length // reduction.type.size
-        if count % parts:
-            raise InvalidError(f"{name}: {count} elements are no {parts} equal parts")
-        if recv is None:
-            shape = shape_of(send)
-            if parts > 1 or name == "reduce_scatter":
+        handle, function = self._handle(), getattr(lib, f"oriel_{name}_once")
+        with together(function, handle, *roots, None, None, 1, None):
+            source = Borrowed(send, is_typed=True)
+            reduction = Reduction(check_type(source, kind), op, block, factor)
+            count = source.length // reduction.type.size
+            if count % parts:
+                raise InvalidError(f"{name}: {count} elements are no {parts} equal parts")
+            shape: Tuple[int, ...] = shape_of(send) if recv is None else ()
+            if recv is None and (parts > 1 or name == "reduce_scatter"):
                 shape = shape[1:] if shape[:1] == (parts,) else (count // parts,)
-            recv, target = result_of_shape(send, shape, None)
-        else:
-            target = Borrowed(recv, is_written=True)
-        _room(name, target, source.length // parts)
-        getattr(lib, f"oriel_{name}_once")(self._handle(), *roots, source.address, target.address,
-                                           count // parts, reduction.pointer)
+            recv, target = result_of_shape(send, shape, recv)
+            _room(name, target, source.length // parts)
+        function(handle, *roots, source.address, target.address, count // parts, reduction.pointer)
         return recv
 
     def allreduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, *,
@@ -473,16 +472,14 @@ class Comm(Handle):
         send: n bytes, equal on all ranks. recv: size * n bytes, on the root alone; None for a new
         numpy array of shape (size, *send.shape). Returns recv on the root, None elsewhere.
         """
-        source, where, error = Borrowed(send), None, None
-        if self.rank == root:
-            try:
+        handle, where = self._handle(), None
+        with together(lib.oriel_gather_once, handle, root, None, None, 1):
+            source = Borrowed(send)
+            if self.rank == root:
                 recv, target = result_like(send, self.size, recv)
                 _room("gather", target, self.size * source.length)
                 where = target.address
-            except Error as failed:
-                error = failed
-        _alone(error, lib.oriel_gather_once, self._handle(), root, source.address, where,
-               source.length)
+        lib.oriel_gather_once(handle, root, source.address, where, source.length)
         return recv if self.rank == root else None
 
     def scatter(self, send: Any, recv: Any, root: int = 0) -> Any:
@@ -491,30 +488,18 @@ class Comm(Handle):
         recv: n bytes, equal on all ranks. send: size * n bytes on the root, such as an array of
         shape (size, ...), and None elsewhere. Returns recv.
         """
-        target, where, error = Borrowed(recv, is_written=True), None, None
-        if self.rank == root:
-            try:
+        handle, where = self._handle(), None
+        with together(lib.oriel_scatter_once, handle, root, None, None, 1):
+            target = Borrowed(recv, is_written=True)
+        with together(lib.oriel_scatter_once, handle, root, None, target.address, target.length or 1):
+            if self.rank == root:
                 source = Borrowed(send)
                 if source.length != self.size * target.length:
                     raise InvalidError(f"scatter: send has {source.length} bytes, not {self.size} "
                                        f"parts of {target.length}")
                 where = source.address
-            except Error as failed:
-                error = failed
-        _alone(error, lib.oriel_scatter_once, self._handle(), root, where, target.address,
-               target.length)
+        lib.oriel_scatter_once(handle, root, where, target.address, target.length)
         return recv
-
-
-def _alone(error: Optional[Error], function: Any, *arguments: Any) -> None:
-    """Call @function, with NULL for a buffer where this rank alone found an @error: the library
-    then fails on all ranks, and this one raises what it found."""
-    try:
-        function(*arguments)
-    except Error as failed:
-        raise (error or failed) from None
-    if error:  # no bytes at all: the library looks at no buffer
-        raise error
 
 
 def _invitation(line: str) -> Any:

@@ -81,24 +81,24 @@ class Window(Handle):
         self._views = Views()
         self._shared: List[Any] = []
         self._pending: List[Borrowed] = []
-        # A rank without memory for the window reports that in the collective call below.
+        pointer = ctypes.c_void_p()
+        # A rank that fails alone, as it has no memory for the window, reports that to the others.
         error: Optional[Error] = None
         try:
             if memory is None and length > 0:
                 memory = Memory(length, huge)
             elif memory is not None and length > memory.length:
                 raise failure(Status.RANGE, f"{length} bytes of a memory of {memory.length}")
-        except Error as failed:
-            error = failed
+            self._memory = memory
+            self.length = length or (memory.length if memory else 0)
+            attr = size_of(c.oriel_window_attr(
+                buffer=memory.address if memory else None, length=self.length,
+                flags=(c.ORIEL_WINDOW_SPARSE if sparse else 0) | (c.ORIEL_WINDOW_HUGE if huge else 0),
+                signals=signals, barriers=barriers, counters=counters, channels=channels,
+                channel_bytes=channel_bytes, atomics=atomics))
+        except Exception as failed:  # pylint: disable=broad-except
+            error = failed if isinstance(failed, Error) else InvalidError(f"window: {failed}")
         comm.agree(error)
-        self._memory = memory
-        self.length = length or (memory.length if memory else 0)
-        pointer = ctypes.c_void_p()
-        attr = size_of(c.oriel_window_attr(
-            buffer=memory.address if memory else None, length=self.length,
-            flags=(c.ORIEL_WINDOW_SPARSE if sparse else 0) | (c.ORIEL_WINDOW_HUGE if huge else 0),
-            signals=signals, barriers=barriers, counters=counters, channels=channels,
-            channel_bytes=channel_bytes, atomics=atomics))
         lib.oriel_window_create(comm._handle(), ctypes.byref(attr), ctypes.byref(pointer))
         self._open(pointer)
 

@@ -142,6 +142,35 @@ def test_wrong_reductions_are_named():
     oriel.run_threads(2, check)
 
 
+def test_an_error_of_one_rank_alone_is_one_of_all():
+    """Not only that of a root: no rank waits for the one that found it."""
+    def check(comm):
+        right, wrong = numpy.ones(4, "f4"), comm.rank == 1
+        memory = oriel.Memory(64)
+        for own, call in [
+                ("format", lambda: comm.allreduce(numpy.ones(4, "?") if wrong else right)),
+                ("no BAND", lambda: comm.allreduce(right, op=Op.BAND if wrong else Op.SUM)),
+                ("needs a factor", lambda: comm.reduce(right, op=Op.PREMUL_SUM if wrong else Op.SUM)),
+                ("the result 16", lambda: comm.allreduce(right, numpy.ones(3, "f4") if wrong else right)),
+                ("no 2 equal parts", lambda: comm.reduce_scatter(right[:3 if wrong else 4])),
+                ("the result 32", lambda: comm.allgather(right, numpy.ones(7 if wrong else 8, "f4"))),
+                ("has no bytes", lambda: comm.allgather(None if wrong else right)),
+                ("equal parts", lambda: comm.alltoall(b"123" if wrong else b"1234")),
+                ("written", lambda: comm.bcast(bytes(4) if wrong else bytearray(4))),
+                ("has no bytes", lambda: comm.gather(7 if wrong else right)),
+                ("written", lambda: comm.scatter(bytes(8), bytes(4) if wrong else bytearray(4))),
+                ("has no bytes", lambda: comm.allreduce(3 if wrong else right[:0])),
+                ("no BAND", lambda: oriel.AllReduce(comm, memory, "f4", Op.BAND if wrong else Op.SUM)),
+                ("no attribute", lambda: oriel.AllGather(comm, bytearray(64) if wrong else memory)),
+                ("window", lambda: oriel.Window(comm, 64, signals="x" if wrong else 0)),
+        ]:
+            with pytest.raises(Exception if wrong else oriel.Error, match=own if wrong else None):
+                call()
+            assert not comm.health.is_broken
+            assert comm.allreduce(right).tolist() == [2] * 4
+    oriel.run_threads(2, check, timeout=20)
+
+
 def test_persistent_reductions(nodes):
     def check(comm):
         memory = oriel.Memory(8 * 3000)
