@@ -14,7 +14,7 @@ from ._library import Handle, failure, lib, nanoseconds, size_of, text, together
 from .errors import AbortedError, Error, InvalidError, Status
 from .memory import Borrowed, result_like, result_of_shape, shape_of
 from .progress import progress
-from .reductions import Op, Reduction, TypeLike, check_type
+from .reductions import Op, Reduction, TypeLike, check_result, check_type
 
 # docs/launch.md has the colours of parts.
 SPLIT_NONE: int = c.ORIEL_SPLIT_NONE
@@ -381,9 +381,10 @@ class Comm(Handle):
         """
         handle = self._handle()
         with together(lib.oriel_allgather_once, handle, None, None, 1):
-            source = Borrowed(send)
+            source = Borrowed(send, is_typed=True)
             recv, target = result_like(send, self.size, recv)
             _room("allgather", target, self.size * source.length)
+            check_result("allgather", source, target)
         lib.oriel_allgather_once(handle, source.address, target.address, source.length)
         return recv
 
@@ -395,11 +396,12 @@ class Comm(Handle):
         """
         handle = self._handle()
         with together(lib.oriel_alltoall_once, handle, None, None, 1):
-            source = Borrowed(send)
+            source = Borrowed(send, is_typed=True)
             if source.length % self.size:
                 raise InvalidError(f"alltoall: {source.length} bytes are no {self.size} equal parts")
             recv, target = result_of_shape(send, shape_of(send) if recv is None else (), recv)
             _room("alltoall", target, source.length)
+            check_result("alltoall", source, target)
         lib.oriel_alltoall_once(handle, source.address, target.address, source.length // self.size)
         return recv
 
@@ -427,6 +429,7 @@ class Comm(Handle):
                 shape = shape[1:] if shape[:1] == (parts,) else (count // parts,)
             recv, target = result_of_shape(send, shape, recv)
             _room(name, target, source.length // parts)
+            check_result(name, source, target, reduction.type)
         function(handle, *roots, source.address, target.address, count // parts, reduction.pointer)
         return recv
 
@@ -474,10 +477,11 @@ class Comm(Handle):
         """
         handle, where = self._handle(), None
         with together(lib.oriel_gather_once, handle, root, None, None, 1):
-            source = Borrowed(send)
+            source = Borrowed(send, is_typed=True)
             if self.rank == root:
                 recv, target = result_like(send, self.size, recv)
                 _room("gather", target, self.size * source.length)
+                check_result("gather", source, target)
                 where = target.address
         lib.oriel_gather_once(handle, root, source.address, where, source.length)
         return recv if self.rank == root else None
@@ -490,13 +494,14 @@ class Comm(Handle):
         """
         handle, where = self._handle(), None
         with together(lib.oriel_scatter_once, handle, root, None, None, 1):
-            target = Borrowed(recv, is_written=True)
+            target = Borrowed(recv, is_written=True, is_typed=True)
         with together(lib.oriel_scatter_once, handle, root, None, target.address, target.length or 1):
             if self.rank == root:
-                source = Borrowed(send)
+                source = Borrowed(send, is_typed=True)
                 if source.length != self.size * target.length:
                     raise InvalidError(f"scatter: send has {source.length} bytes, not {self.size} "
                                        f"parts of {target.length}")
+                check_result("scatter", source, target)
                 where = source.address
         lib.oriel_scatter_once(handle, root, where, target.address, target.length)
         return recv

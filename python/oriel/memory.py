@@ -60,7 +60,7 @@ class Borrowed:
     """The bytes of @source, which stay where they are as long as this object lives.
 
     element: with `is_typed` what the source says of the type of its elements, a format of the module
-    struct, or (code, bits) of DLPack.
+    struct, or (code, bits) of DLPack; None if it has elements and no format for them.
     """
 
     __slots__ = ("address", "length", "element", "_buffer", "_keep")
@@ -69,8 +69,16 @@ class Borrowed:
         flags = (_WRITABLE if is_written else _SIMPLE) | (_TYPED if is_typed else 0)
         self._buffer: Optional[_PyBuffer] = None
         buffer = _PyBuffer()
+        has_format = is_typed
         try:
-            _get_buffer(source, ctypes.byref(buffer), flags)
+            try:
+                _get_buffer(source, ctypes.byref(buffer), flags)
+            except (BufferError, ValueError):
+                if not is_typed:
+                    raise
+                # Dates of numpy, for instance, have bytes and no format.
+                has_format = False
+                _get_buffer(source, ctypes.byref(buffer), flags & ~_TYPED)
         except TypeError:
             if not hasattr(source, "__dlpack__"):
                 raise InvalidError(f"{type(source).__name__} has no bytes: neither the buffer "
@@ -83,7 +91,7 @@ class Borrowed:
         else:
             self._buffer = buffer
             self.address, self.length = buffer.buf or 0, buffer.len
-            self.element: Any = (buffer.format or b"B").decode()
+            self.element: Any = (buffer.format or b"B").decode() if has_format else None
 
     def _borrow_tensor(self, source: Any) -> None:
         capsule = source.__dlpack__()  # frees what it holds when it is collected
@@ -222,7 +230,7 @@ def result_of_shape(source: Any, shape: Tuple[int, ...], recv: Any) -> Tuple[Any
     if recv is None:
         import numpy  # pylint: disable=import-outside-toplevel
         recv = numpy.empty(shape, numpy.asarray(source).dtype)
-    return recv, Borrowed(recv, is_written=True)
+    return recv, Borrowed(recv, is_written=True, is_typed=True)
 
 
 def result_like(source: Any, count: int, recv: Any) -> Tuple[Any, Borrowed]:

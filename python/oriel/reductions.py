@@ -83,8 +83,8 @@ def _of_format(text: str) -> Optional[Type]:
 
 def type_of(element: Any) -> Optional[Type]:
     """The type of elements as Borrowed.element says it; None: there is none for it."""
-    if isinstance(element, str):
-        return _of_format(element)
+    if element is None or isinstance(element, str):
+        return None if element is None else _of_format(element)
     code, bits = element
     if code in (0, 1):
         return _INTEGERS.get(bits // 8, (None, None))[code]
@@ -101,6 +101,36 @@ def type_like(kind: TypeLike) -> Type:
     if found is None:
         raise UnsupportedError(f"no reductions of {dtype}")
     return found
+
+
+def is_bytes(element: Any) -> bool:
+    """Whether elements are bytes, of which each type consists."""
+    return _bare(element) in ("B", "c", (1, 8))
+
+
+def _bare(element: Any) -> Any:
+    return element.lstrip("@=<") if isinstance(element, str) else element
+
+
+def check_result(what: str, source: Borrowed, target: Borrowed, kind: Optional[Type] = None) -> None:
+    """InvalidError if the results of @what, which have the type of @source, or @kind, go to elements
+    of another type."""
+    sent, got = source.element, target.element
+    if None in (sent, got) or is_bytes(got) or _bare(sent) == _bare(got):
+        return
+    if kind is None:
+        kind = type_of(sent)
+        # DLPack and the module struct have different names for what has no type here.
+        if is_bytes(sent) or kind is type_of(got) is None and isinstance(sent, str) != isinstance(got, str):
+            return
+    if kind is None or type_of(got) != kind:
+        raise InvalidError(f"{what}: recv has elements of {_name(got)}, the result those of "
+                           f"{kind.text if kind else _name(sent)}; a view of its bytes takes any")
+
+
+def _name(element: Any) -> str:
+    kind = type_of(element)
+    return kind.text if kind else f"format {element!r}"
 
 
 def check_type(source: Borrowed, wanted: Optional[TypeLike]) -> Type:

@@ -142,6 +142,38 @@ def test_wrong_reductions_are_named():
     oriel.run_threads(2, check)
 
 
+def test_results_have_the_type_of_what_is_reduced():
+    def check(comm):
+        ones, rows = numpy.ones(4, "f4"), numpy.ones((2, 4), "f4")
+        for call in (lambda into: comm.allreduce(ones, into), lambda into: comm.reduce(ones, into),
+                     lambda into: comm.reduce_scatter(rows, into),
+                     lambda into: comm.allreduce(ones.view("u1"), into, type="f4")):
+            for dtype in ("f8", "i4", "?"):
+                into = numpy.zeros(16, dtype)
+                with pytest.raises(oriel.InvalidError, match="recv has elements of .*, the result those of fp32"):
+                    call(into)
+                assert not into.any()
+            for into in (numpy.zeros(4, "f4"), Dlpack(numpy.zeros(4, "f4")), bytearray(16), numpy.zeros(16, "u1")):
+                call(into)
+        for dtype in ("f8", "?"):
+            with pytest.raises(oriel.InvalidError, match="recv has elements of"):
+                comm.allgather(ones, numpy.zeros(8, dtype).repeat(4))
+            with pytest.raises(oriel.InvalidError, match="recv has elements of"):
+                comm.alltoall(ones, numpy.zeros(16, dtype))
+            with pytest.raises(oriel.InvalidError, match="elements of|recv is NULL"):
+                comm.gather(ones, numpy.zeros(32, dtype))
+            with pytest.raises(oriel.InvalidError, match="elements of|send is NULL"):
+                comm.scatter(rows, numpy.zeros(16, dtype).view(dtype)[:16 // numpy.dtype(dtype).itemsize])
+        # Bytes go anywhere, and what has no type of its own goes to its like.
+        assert comm.allgather(numpy.float32(1).tobytes(), numpy.zeros(2, "f4")).tolist() == [1, 1]
+        assert comm.allgather(numpy.ones(1, "?"), Dlpack(numpy.zeros(2, "?"))).array.all()
+        assert comm.allgather(numpy.ones(1, "c8"), numpy.zeros(2, "c8")).tolist() == [1, 1]
+        day = numpy.array(["2026-11-28"], "M8[D]")
+        assert (comm.allgather(day) == day).all()
+        assert comm.allreduce(numpy.array([comm.rank == 0]), type="u1", op=Op.MAX).tolist() == [True]
+    oriel.run_threads(2, check)
+
+
 def test_an_error_of_one_rank_alone_is_one_of_all():
     """Not only that of a root: no rank waits for the one that found it."""
     def check(comm):
