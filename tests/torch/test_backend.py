@@ -43,6 +43,12 @@ def test_children_and_workers_are_refused_and_tasks_are_not():
         assert f"rank {rank}: ended" in said, said
 
 
+@pytest.mark.parametrize("name", ["calls", "order", "failures", "power_sgd", "quantized"])
+def test_callbacks_of_futures_call_collectives(name):
+    code, said = job(2, name, program=RANK.with_name("callback_rank.py"))
+    assert code == 0 and said.count(f": {name} passed") == 2, said
+
+
 def test_handlers_of_torch_stay(tmp_path, monkeypatch):
     monkeypatch.setenv("ORIEL_HANG_SIGNAL", "SIGUSR2")
     monkeypatch.setenv("ORIEL_LOG_FILE", str(tmp_path / "log"))

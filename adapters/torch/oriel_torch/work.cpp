@@ -193,7 +193,7 @@ std::string OrielWork::late(std::chrono::milliseconds limit) const
 {
 	std::string text = c10::str(title_, " ", sequence_, " on rank ", rank_, " has not ended within ", limit.count(), " ms");
 
-	return roster_ ? text + ": " + roster_->missing(sequence_) : text;
+	return roster_ ? text + ": " + roster_->missing(place_) : text;
 }
 
 std::string OrielWork::text()
@@ -274,6 +274,8 @@ void Executor::use(std::shared_ptr<Roster> roster)
 {
 	roster_ = std::move(roster);
 	limit_ = roster_->limit();
+	std::lock_guard<std::mutex> lock(mutex_);
+	begun_ = 0;
 }
 
 void Executor::execute(const Entry &entry)
@@ -281,7 +283,7 @@ void Executor::execute(const Entry &entry)
 	bool is_guarded = entry.work->getTimeout() < limit_;
 	std::exception_ptr error;
 
-	roster_->begin(entry.work->getSequencenumber());
+	roster_->begin(entry.work->place_);
 	if (is_guarded)
 		guard_.begin(entry.work.get(), roster_.get(), entry.work->getTimeout());
 	try {
@@ -303,23 +305,46 @@ void Executor::submit(const c10::intrusive_ptr<OrielWork> &work, std::function<v
 		      bool is_async)
 {
 	std::unique_lock<std::mutex> lock(mutex_);
+	bool is_within = busy_ == std::this_thread::get_id();
 
-	TORCH_CHECK(!is_stopped_, "oriel: the process group was shut down");
+	TORCH_CHECK(!is_stopped_ || is_within, "oriel: the process group was shut down");
 	TORCH_CHECK(roster_, "oriel: the process group awaits reconfigure()");
 	work->roster_ = roster_;
-	if (is_async || is_busy_ || !entries_.empty()) {
+	if (is_within) {
+		execute_within({work, std::move(operation)}, lock);
+		return;
+	}
+	work->place_ = begun_ + entries_.size() + 1;
+	if (is_async || is_busy() || !entries_.empty()) {
 		entries_.push_back({work, std::move(operation)});
 		if (!thread_.joinable())
 			thread_ = std::thread([this] { loop(); });
 		changed_.notify_all();
 		return;
 	}
-	is_busy_ = true;
+	execute_alone({work, std::move(operation)}, lock);
+}
+
+void Executor::execute_alone(Entry entry, std::unique_lock<std::mutex> &lock)
+{
+	busy_ = std::this_thread::get_id();
+	begun_++;
 	lock.unlock();
-	execute({work, std::move(operation)});
+	execute(entry);
+	entry = {}; // tensors may need the lock of Python to be freed
 	lock.lock();
-	is_busy_ = false;
+	busy_ = {};
 	changed_.notify_all();
+}
+
+// Submitted by a callback of the operation that this thread executes.
+void Executor::execute_within(const Entry &entry, std::unique_lock<std::mutex> &lock)
+{
+	for (Entry &later : entries_)
+		later.work->place_++;
+	entry.work->place_ = ++begun_;
+	lock.unlock();
+	execute(entry);
 }
 
 void Executor::loop()
@@ -327,20 +352,12 @@ void Executor::loop()
 	std::unique_lock<std::mutex> lock(mutex_);
 
 	for (;;) {
-		changed_.wait(lock, [this] {
-			return !is_busy_ && (!entries_.empty() || is_stopped_);
-		});
+		changed_.wait(lock, [this] { return !is_busy() && (!entries_.empty() || is_stopped_); });
 		if (entries_.empty())
 			return;
 		Entry entry = std::move(entries_.front());
 		entries_.pop_front();
-		is_busy_ = true;
-		lock.unlock();
-		execute(entry);
-		entry = {}; // tensors may need the lock of Python to be freed
-		lock.lock();
-		is_busy_ = false;
-		changed_.notify_all();
+		execute_alone(std::move(entry), lock);
 	}
 }
 
@@ -348,7 +365,7 @@ void Executor::drain()
 {
 	std::unique_lock<std::mutex> lock(mutex_);
 
-	changed_.wait(lock, [this] { return !is_busy_ && entries_.empty(); });
+	changed_.wait(lock, [this] { return !is_busy() && entries_.empty(); });
 }
 
 void Executor::stop()

@@ -3,6 +3,7 @@
 // backend uses both.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,7 +29,7 @@ void check(enum oriel_status status, const char *what);
 // A limit as the library takes it; one of torch that has passed is 1 ns, a look.
 uint64_t in_ns(std::chrono::milliseconds timeout);
 
-// What every rank executes: a number in its memory, which others read when they miss it.
+// How many collectives every rank has begun: a number in its memory, which others read when they miss it.
 class Roster {
  public:
 	// Collective.
@@ -37,7 +38,7 @@ class Roster {
 	// window.
 	void close();
 
-	// This rank executes collective @number.
+	// This rank executes its collective @number, from 1 on.
 	void begin(uint64_t number) { __atomic_store_n(mine_, number, __ATOMIC_RELAXED); }
 	// A text that names the ranks that have not begun collective @number; for people, since they
 	// may begin it meanwhile. Any thread; takes LOOK_MS at most.
@@ -91,6 +92,9 @@ class OrielWork : public c10d::Work {
 	const uint64_t sequence_;
 	const std::chrono::milliseconds timeout_;
 	std::shared_ptr<Roster> roster_; // of a collective
+	// The how manieth collective of the roster it is, which is equal on all ranks. A sequence number is not
+	// where callbacks call collectives.
+	std::atomic<uint64_t> place_{0};
 	// Under the mutex of c10d::Work. Few callers ask for a future, and one costs as much as a small
 	// operation.
 	c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -125,6 +129,10 @@ class Guard {
 // Executes one operation at a time, in the order of submit(), which is that of all ranks. An
 // operation that its caller waits for anyway runs on the calling thread if no other is under way:
 // that saves two switches of threads.
+//
+// Callbacks of futures run in the thread that has executed the operation, as a part of it. What they
+// submit runs at once, ahead of what waits: nothing else could execute it, and a rank that is late, and
+// runs a callback before it submits what its program calls next, has the same order.
 class Executor {
  public:
 	~Executor() { stop(); }
@@ -145,6 +153,9 @@ class Executor {
 	};
 
 	void execute(const Entry &entry);
+	bool is_busy() const { return busy_ != std::thread::id(); }
+	void execute_alone(Entry entry, std::unique_lock<std::mutex> &lock);
+	void execute_within(const Entry &entry, std::unique_lock<std::mutex> &lock);
 	void loop();
 
 	std::shared_ptr<Roster> roster_;
@@ -153,8 +164,9 @@ class Executor {
 	std::mutex mutex_; // guards what follows
 	std::condition_variable changed_;
 	std::deque<Entry> entries_;
-	std::thread thread_; // from the first operation that it is needed for
-	bool is_busy_ = false;
+	std::thread thread_;   // from the first operation that it is needed for
+	std::thread::id busy_; // the thread that executes an operation and its callbacks; none
+	uint64_t begun_ = 0;   // operations, on the roster
 	bool is_stopped_ = false;
 };
 
