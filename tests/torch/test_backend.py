@@ -37,10 +37,11 @@ def test_children_and_workers_are_refused_and_tasks_are_not():
     code, said = job(2, program=RANK.with_name("worker_rank.py"))
     assert code == 0, said
     for rank in range(2):
-        for what in ("child: all_reduce", "child: barrier", "child: send", "child: put", "worker"):
+        for what in ("child: all_reduce", "child: all_reduce in the thread", "child: barrier", "child: send",
+                     "child: a long send", "child: recv", "child: monitored_barrier", "child: put", "worker"):
             line = next(line for line in said.splitlines() if f"rank {rank}: {what}: " in line)
             assert "ORIEL_ERR_FORKED" in line and "this process was forked after" in line, said
-        assert f"rank {rank}: ended" in said, said
+        assert f"rank {rank}: child: ended" in said and f"rank {rank}: ended" in said, said
 
 
 @pytest.mark.parametrize("name", ["calls", "order", "failures", "power_sgd", "quantized"])

@@ -40,8 +40,12 @@ def refused(what, call):
 def in_a_child():
     for what, call in (
             ("all_reduce", lambda: dist.all_reduce(torch.ones(2))),
+            ("all_reduce in the thread", lambda: dist.all_reduce(torch.ones(2), async_op=True).wait()),
             ("barrier", dist.barrier),
             ("send", lambda: dist.send(torch.ones(2), 1 - rank)),
+            ("a long send", lambda: dist.send(torch.ones(5000), 1 - rank)),
+            ("recv", lambda: dist.recv(torch.ones(2), 1 - rank)),
+            ("monitored_barrier", dist.monitored_barrier),
             ("put", lambda: window.put(torch.ones(1), 1 - rank, 0, False))):
         refused("child: " + what, call)
 
@@ -52,14 +56,35 @@ def sum_holds():
     assert data.item() == size * (size + 1) / 2
 
 
+def messages_hold():
+    data = torch.full((5000,), float(rank))
+    sent = dist.isend(data, 1 - rank)
+    into = torch.empty(5000)
+    dist.recv(into, 1 - rank)
+    sent.wait()
+    assert (into == 1 - rank).all()
+
+
+# The threads of the group run: a child has none of them.
 sum_holds()
+messages_hold()
+pending = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(3)]
 sys.stdout.flush()
 child = os.fork()
 if not child:
     in_a_child()
-    os._exit(0)
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))  # pylint: disable=protected-access
+    assert repr(backend) == f"<oriel backend: rank {rank} of 2; of the process that forked this one>", backend
+    if rank == 0:
+        del window
+        dist.destroy_process_group()
+    print(f"rank {rank}: child: ended", flush=True)
+    sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
+for work in pending:
+    work.wait()
 sum_holds()
+messages_hold()
 
 refused("worker", lambda: list(DataLoader(Summed(), num_workers=1, multiprocessing_context="fork")))
 sum_holds()

@@ -14,15 +14,30 @@ namespace oriel_torch {
 static const char STORE_KEY[] = "oriel/job_id";
 
 // Communicators that close: the other ranks may come later, and this one has other work.
-static std::mutex closing_mutex;
-static std::vector<std::thread> closing;
-static bool is_ending; // the process: join_closing() was called, which is what joins them
+struct Closing {
+	const Origin origin;
+	std::mutex mutex; // guards what follows
+	std::vector<std::thread> threads;
+	bool is_ending = false; // the process: join_closing() was called, which is what joins them
+};
+
+// A child of fork() begins with none.
+static Closing &closing()
+{
+	static std::atomic<Closing *> current = new Closing;
+	Closing *now = current;
+
+	if (!now->origin.is_here() && current.compare_exchange_strong(now, new Closing))
+		now = current;
+	return *now;
+}
 
 static bool process_is_ending()
 {
-	std::lock_guard<std::mutex> lock(closing_mutex);
+	Closing &all = closing();
+	std::lock_guard<std::mutex> lock(all.mutex);
 
-	return is_ending;
+	return all.is_ending;
 }
 
 void check_tensor(const at::Tensor &tensor, const char *what)
@@ -122,7 +137,7 @@ OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int ran
 #endif
 	communicator_ = std::make_shared<Communicator>(
 		meet_by_store(store, STORE_KEY, rank, size, in_ns(options_->timeout), 0));
-	executor_.use(communicator_->roster);
+	executor_->use(communicator_->roster);
 }
 
 c10::intrusive_ptr<c10d::Backend> OrielBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
@@ -146,6 +161,7 @@ c10::intrusive_ptr<c10d::Backend> OrielBackend::merge(const c10::intrusive_ptr<c
 
 std::shared_ptr<Communicator> OrielBackend::communicator()
 {
+	origin_.check();
 	std::lock_guard<std::mutex> lock(close_mutex_);
 
 	TORCH_CHECK(communicator_, "oriel: the process group was shut down, or awaits reconfigure()");
@@ -175,6 +191,10 @@ c10::intrusive_ptr<c10d::Window> OrielBackend::new_window(const std::optional<at
 // ranks may await an operation of this one, which would await them.
 OrielBackend::~OrielBackend()
 {
+	if (!origin_.is_here()) {
+		abandon();
+		return;
+	}
 	if (process_is_ending())
 		abort_communicators("the process ends without destroy_process_group()");
 	// Operations may need the lock of Python to end, which this thread may have.
@@ -186,6 +206,14 @@ OrielBackend::~OrielBackend()
 	}
 }
 
+// In a child of fork(): the objects are its parent's, and their threads are not here to end.
+void OrielBackend::abandon()
+{
+	static_cast<void>(executor_.release());
+	new std::shared_ptr<Communicator>(std::move(communicator_));
+	new std::shared_ptr<GpuGroup>(std::move(gpu_));
+}
+
 void OrielBackend::shutdown()
 {
 	close_communicator();
@@ -193,6 +221,8 @@ void OrielBackend::shutdown()
 
 void OrielBackend::abort()
 {
+	if (!origin_.is_here())
+		return;
 	is_aborted_ = true;
 	abort_communicators("the process group was aborted");
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
@@ -232,9 +262,11 @@ void OrielBackend::abort_communicators(const char *why)
 
 void OrielBackend::close_communicator()
 {
+	if (!origin_.is_here())
+		return;
 	// What reconfigure() makes meanwhile is closed, too.
 	std::lock_guard<std::mutex> lock(change_mutex_);
-	executor_.stop();
+	executor_->stop();
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 	close_handle();
 #endif
@@ -256,10 +288,11 @@ void OrielBackend::close_communicator()
 void OrielBackend::run_apart(std::function<void()> function)
 {
 	{
-		std::lock_guard<std::mutex> lock(closing_mutex);
+		Closing &all = closing();
+		std::lock_guard<std::mutex> lock(all.mutex);
 
-		if (!is_ending) {
-			closing.emplace_back(std::move(function));
+		if (!all.is_ending) {
+			all.threads.emplace_back(std::move(function));
 			return;
 		}
 	}
@@ -271,9 +304,10 @@ void OrielBackend::join_closing()
 	std::vector<std::thread> threads;
 
 	{
-		std::lock_guard<std::mutex> lock(closing_mutex);
-		threads.swap(closing);
-		is_ending = true;
+		Closing &all = closing();
+		std::lock_guard<std::mutex> lock(all.mutex);
+		threads.swap(all.threads);
+		all.is_ending = true;
 	}
 	for (std::thread &thread : threads)
 		thread.join();
@@ -305,6 +339,8 @@ std::string standing_of(struct oriel_comm *comm)
 
 std::string OrielBackend::standing()
 {
+	if (!origin_.is_here())
+		return c10::str("rank ", rank_, " of ", size_, "; of the process that forked this one");
 	std::lock_guard<std::mutex> lock(close_mutex_);
 
 	if (!communicator_)
@@ -334,6 +370,8 @@ static c10d::ErrorType error_of(struct oriel_comm *comm)
 
 c10d::ErrorType OrielBackend::getError()
 {
+	if (!origin_.is_here())
+		return c10d::ErrorType::COMM_ERROR;
 	c10d::ErrorType error = c10d::ErrorType::COMM_ERROR;
 
 	{
@@ -383,7 +421,7 @@ OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
 	auto work = c10::make_intrusive<OrielWork>(rank_, type, ++sequence_, title, inputs,
 						   std::move(outputs), timeout_or(timeout));
 
-	executor_.submit(work, [with = communicator(), operation = std::move(operation)] { operation(with->plans); },
+	executor_->submit(work, [with = communicator(), operation = std::move(operation)] { operation(with->plans); },
 			 is_async);
 	return work;
 }
@@ -391,6 +429,7 @@ OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
 // The communicator of tensors of @device is made by the first operation on one.
 std::shared_ptr<GpuGroup> OrielBackend::gpu(c10::Device device)
 {
+	origin_.check();
 	std::lock_guard<std::mutex> lock(gpu_mutex_);
 
 	if (!gpu_)

@@ -137,6 +137,7 @@ class OrielBackend : public c10d::Backend {
 	void abort_communicators(const char *why);
 	void let_go(bool is_complete);
 	void close_communicator();
+	void abandon();
 
 	const c10::intrusive_ptr<Options> options_;
 	std::atomic<uint64_t> sequence_{0}; // of collectives
@@ -150,7 +151,8 @@ class OrielBackend : public c10d::Backend {
 	struct oriel_job_id own_id_;
 	std::set<int64_t> uuids_;
 
-	Executor executor_;
+	const Origin origin_;
+	std::unique_ptr<Executor> executor_ = std::make_unique<Executor>();
 	std::mutex change_mutex_; // held by reconfigure(), and while the group shuts down
 	std::mutex gpu_mutex_; // guards gpu_
 	std::shared_ptr<GpuGroup> gpu_;

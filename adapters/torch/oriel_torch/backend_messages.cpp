@@ -53,6 +53,7 @@ OrielBackend::WorkPtr OrielBackend::recvAnysource(Tensors &tensors, int tag)
 
 OrielBackend::WorkPtr OrielBackend::barrier(const c10d::BarrierOptions &opts)
 {
+	origin_.check();
 	std::shared_ptr<GpuGroup> on_gpu;
 	{
 		std::lock_guard<std::mutex> lock(gpu_mutex_);

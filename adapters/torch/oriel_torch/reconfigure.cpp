@@ -129,7 +129,7 @@ void OrielBackend::let_go(bool is_complete)
 	// What is under way ends: a broken communicator makes no operation wait.
 	abort_communicators("the process group is reconfigured");
 	take_communicator();
-	executor_.drain();
+	executor_->drain();
 	old->messenger.stop(in_ns(options_->timeout));
 	if (auto gpu = take_gpu(); gpu && !is_complete)
 		gpu->leave();
@@ -138,6 +138,7 @@ void OrielBackend::let_go(bool is_complete)
 
 c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::ReconfigureOptions &opts)
 {
+	origin_.check();
 	std::lock_guard<std::mutex> change_lock(change_mutex_);
 	auto handles = in_order(opts, members_);
 	auto mine = std::find(handles.begin(), handles.end(), handle_);
@@ -164,7 +165,7 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	size_ = (int)fresh->size;
 	sequence_ = 0;
 	monitored_ = 0;
-	executor_.use(fresh->roster);
+	executor_->use(fresh->roster);
 	auto work = c10::make_intrusive<OrielWork>(rank_, c10d::OpType::UNKNOWN, 0, "oriel:reconfigure",
 						   Tensors(), Lists(), options_->timeout);
 	work->complete(nullptr);

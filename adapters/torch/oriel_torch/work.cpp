@@ -3,7 +3,10 @@
 #include "work.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <future>
+
+#include <pthread.h>
 
 #include <c10/util/Exception.h>
 
@@ -38,6 +41,32 @@ void check(enum oriel_status status, const char *what)
 uint64_t in_ns(std::chrono::milliseconds timeout)
 {
 	return timeout.count() <= 0 ? 1 : (uint64_t)timeout.count() * 1000000u;
+}
+
+static std::atomic<uint64_t> forks; // of this process and those before it, since the first object
+
+Origin::Origin()
+    : forks_([] {
+	      static int is_watched = pthread_atfork(nullptr, nullptr, [] { forks++; });
+
+	      TORCH_CHECK(!is_watched, "oriel: pthread_atfork() failed: ", strerror(is_watched));
+	      return forks.load();
+      }())
+{
+}
+
+bool Origin::is_here() const
+{
+	return forks == forks_;
+}
+
+void Origin::check() const
+{
+	if (!is_here())
+		oriel_torch::check(oriel_error_set(ORIEL_ERR_FORKED,
+						   "this process was forked after the process group was created; create "
+						   "one of its own, or use spawn"),
+				   "the call");
 }
 
 Roster::Roster(struct oriel_comm *comm) : comm_(comm)

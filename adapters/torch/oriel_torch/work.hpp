@@ -29,6 +29,20 @@ void check(enum oriel_status status, const char *what);
 // A limit as the library takes it; one of torch that has passed is 1 ns, a look.
 uint64_t in_ns(std::chrono::milliseconds timeout);
 
+// Of an object with threads and locks: whether this process is the one that made it. A child of fork() has
+// none of the threads, and finds locks and condition variables as they were: it is refused, and leaves
+// what the object has where it is.
+class Origin {
+ public:
+	Origin();
+	bool is_here() const;
+	// Throws in a child, as the library's objects do.
+	void check() const;
+
+ private:
+	const uint64_t forks_;
+};
+
 // How many collectives every rank has begun: a number in its memory, which others read when they miss it.
 class Roster {
  public:
