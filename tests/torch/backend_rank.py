@@ -232,6 +232,54 @@ def works(rank, size):
     assert dist.get_backend() == "oriel"
 
 
+def strided(rank, size):
+    """Operations whose results are not contiguous, in a thread of the group, and by the caller."""
+    def leaf(value=0.0):
+        return torch.full((4, size), value, requires_grad=not torch.is_inference_mode_enabled())
+
+    total = size * (size + 1) / 2
+    for is_async in (True, False):
+        def done(call, *arguments, **named):
+            work = call(*arguments, async_op=is_async, **named)  # pylint: disable=cell-var-from-loop
+            if work:
+                work.wait()
+
+        tensor = leaf(rank + 1.0)
+        done(dist.broadcast, tensor.t(), 0)
+        assert (tensor == 1).all()
+        done(dist.all_reduce, tensor.t())
+        done(dist.all_reduce, tensor[:, 0])
+        assert (tensor[:, 0] == size ** 2).all() and (tensor[:, 1:] == size).all()
+        tensor = leaf(rank + 1.0)
+        done(dist.reduce, tensor.t(), 0)
+        assert (tensor == (total if rank == 0 else rank + 1)).all()
+        every = [leaf() for _ in range(size)]
+        done(dist.all_gather, [each.t() for each in every], leaf(rank + 1.0).t())
+        assert all((each == r + 1).all() for r, each in enumerate(every))
+        whole = torch.zeros(4, size * size, requires_grad=not torch.is_inference_mode_enabled())
+        done(dist.all_gather_into_tensor, whole.t(), leaf(rank + 1.0).t())
+        assert (whole[0] == torch.arange(size).repeat_interleave(size) + 1).all()
+        done(dist.all_to_all_single, tensor.t(), leaf(rank + 1.0).t())
+        assert (tensor == torch.arange(size) + 1).all()
+        done(dist.reduce_scatter_tensor, tensor.t(), torch.full((size * size, 4), rank + 1.0))
+        assert (tensor == total).all()
+        done(dist.reduce_scatter, tensor.t(), [leaf(rank + 2.0).t() for _ in range(size)])
+        assert (tensor == total + size).all()
+        done(dist.scatter, tensor.t(), [leaf(r + 1.0).t() for r in range(size)] if rank == 0 else None, 0)
+        assert (tensor == rank + 1).all()
+        done(dist.gather, tensor.t(), [each.t() for each in every] if rank == 0 else None, 0)
+        done(dist.all_to_all, [each[:, :1] for each in every], [leaf(rank + 3.0)[:, :1] for _ in range(size)])
+        assert all((each[:, 0] == r + 3).all() for r, each in enumerate(every))
+
+
+@part
+def modes(rank, size):
+    """What the caller may write without autograd, the thread that executes may."""
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            strided(rank, size)
+
+
 @part
 def groups(rank, size):
     pairs = [dist.new_group([0, 1]), dist.new_group([0, size - 1])]

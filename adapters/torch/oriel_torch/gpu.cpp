@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
@@ -247,6 +248,7 @@ void GpuGroup::post(const c10::intrusive_ptr<GpuWork> &work, bool is_async,
 		last_->block(stream);
 	{
 		c10::StreamGuard guard(stream);
+		at::AutoDispatchBelowADInplaceOrView is_memory; // as Executor::execute()
 
 		collectives_->use(stream);
 		operation(*collectives_);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
 namespace oriel_torch {
@@ -316,6 +317,10 @@ void Executor::execute(const Entry &entry)
 	if (is_guarded)
 		guard_.begin(entry.work.get(), roster_.get(), entry.work->getTimeout());
 	try {
+		// Tensors are memory here. The caller may write to them without autograd, by no_grad() or
+		// inference_mode(), which this thread knows nothing of.
+		at::AutoDispatchBelowADInplaceOrView guard;
+
 		entry.operation();
 	} catch (...) {
 		error = std::current_exception();
