@@ -14,7 +14,7 @@ import math
 import os
 import pathlib
 import threading
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, TypeVar
 
 from . import _declarations as c
 from .errors import BY_STATUS, Error, InvalidError, Status
@@ -97,6 +97,9 @@ def together(function: Any, *arguments: Any) -> Iterator[None]:
         raise
 
 
+_Self = TypeVar("_Self", bound="Handle")  # typing.Self is of Python 3.11
+
+
 class Handle:
     """An object of the library. It knows whether it is closed and which process made it.
 
@@ -130,6 +133,7 @@ class Handle:
 
     @property
     def is_closed(self) -> bool:
+        """Whether close() has ended it."""
         return self._pointer is None
 
     def _state(self) -> str:
@@ -144,7 +148,7 @@ class Handle:
         state = self._state()
         return self._comm._condition() if state == "open" and self._comm is not None else state
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:

@@ -121,6 +121,7 @@ class AllGather(Collective):
         self._execute("run", source, source.address, source.length)
 
     def start(self, send: Any) -> None:
+        """Begin one execution, as run() without its wait."""
         source = Borrowed(send)
         self._execute("start", source, source.address, source.length)
 
@@ -142,6 +143,7 @@ class AllToAll(Collective):
         self._execute("run", source, source.address, part)
 
     def start(self, send: Any) -> None:
+        """Begin one execution, as run() without its wait."""
         source, part = self._parts(send)
         self._execute("start", source, source.address, part)
 
@@ -169,6 +171,7 @@ class _Rooted(Collective):
         self._execute("run", source, root, source.address, source.length)
 
     def start(self, send: Any, root: int = 0) -> None:
+        """Begin one execution, as run() without its wait."""
         source = Borrowed(send)
         self._execute("start", source, root, source.address, source.length)
 
@@ -198,6 +201,7 @@ class Scatter(Collective):
         self._scatter("run", send, length, root)
 
     def start(self, send: Any, length: int, root: int = 0) -> None:
+        """Begin one execution, as run() without its wait."""
         self._scatter("start", send, length, root)
 
     def _scatter(self, verb: str, send: Any, length: int, root: int) -> None:
@@ -261,6 +265,7 @@ class AllReduce(_Reducing):
         self._execute("run", source, source.address, count)
 
     def start(self, send: Any) -> None:
+        """Begin one execution, as run() without its wait."""
         source, count = self._elements(send)
         self._execute("start", source, source.address, count)
 
@@ -276,6 +281,7 @@ class Reduce(_Reducing):
         self._execute("run", source, root, source.address, count)
 
     def start(self, send: Any, root: int = 0) -> None:
+        """Begin one execution, as run() without its wait."""
         source, count = self._elements(send)
         self._execute("start", source, root, source.address, count)
 
@@ -291,5 +297,6 @@ class ReduceScatter(_Reducing):
         self._execute("run", source, source.address, count)
 
     def start(self, send: Any) -> None:
+        """Begin one execution, as run() without its wait."""
         source, count = self._elements(send, self._comm.size)
         self._execute("start", source, source.address, count)

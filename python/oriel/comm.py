@@ -66,6 +66,7 @@ class Health:
 
     @property
     def is_broken(self) -> bool:
+        """Whether a failure broke it."""
         return self.status != Status.OK
 
 

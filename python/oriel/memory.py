@@ -203,7 +203,7 @@ class Memory:
         """All of it as writable bytes."""
         return memoryview(bytes_at(self.address, self.length, self)).cast("B")
 
-    def array(self, dtype: Any = "u1", shape: Any = None, offset: int = 0):
+    def array(self, dtype: Any = "u1", shape: Any = None, offset: int = 0) -> Any:
         """A numpy array over it: `shape` in elements (all that fits if None), from byte `offset`.
 
         RangeError: it does not fit.

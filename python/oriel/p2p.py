@@ -48,10 +48,12 @@ class Request:
 
     @property
     def is_done(self) -> bool:
+        """Whether it has ended, well or not, as of the last call that made progress."""
         return self._struct.status != c.ORIEL_AGAIN
 
     @property
     def result(self) -> Any:
+        """What wait() returns: see the class."""
         if self._control is not None and self._struct.status == c.ORIEL_OK:
             return self._control.raw[:self._struct.length]
         return self._buffer

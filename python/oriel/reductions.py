@@ -54,6 +54,7 @@ class Type(enum.IntEnum):
 
     @property
     def text(self) -> str:
+        """Its name: "fp32", ..."""
         return lib.oriel_type_name(self).decode()
 
 

@@ -114,6 +114,7 @@ class Window(Handle):
 
     @property
     def comm(self) -> Comm:
+        """The communicator that it was made on."""
         return self._comm
 
     @property
@@ -247,15 +248,19 @@ class Window(Handle):
         return self._atomic("fetch_add", bits, peer, offset, value)
 
     def fetch_and(self, peer: int, offset: int, value: int, bits: int = 64) -> int:
+        """Replace the word by its bitwise AND with `value`."""
         return self._atomic("fetch_and", bits, peer, offset, value)
 
     def fetch_or(self, peer: int, offset: int, value: int, bits: int = 64) -> int:
+        """Replace the word by its bitwise OR with `value`."""
         return self._atomic("fetch_or", bits, peer, offset, value)
 
     def fetch_xor(self, peer: int, offset: int, value: int, bits: int = 64) -> int:
+        """Replace the word by its bitwise XOR with `value`."""
         return self._atomic("fetch_xor", bits, peer, offset, value)
 
     def swap(self, peer: int, offset: int, value: int, bits: int = 64) -> int:
+        """Store `value` in the word."""
         return self._atomic("swap", bits, peer, offset, value)
 
     def compare_swap(self, peer: int, offset: int, compare: int, value: int, bits: int = 64) -> int:
@@ -348,6 +353,7 @@ class Window(Handle):
                                       nanoseconds(timeout))
 
     def read_counter(self, peer: int, counter: int) -> int:
+        """How many puts to `peer` with this counter have let their source go, now."""
         value = ctypes.c_uint64()
         lib.oriel_window_read_counter(self._handle(), peer, counter, ctypes.byref(value))
         return value.value
