@@ -43,7 +43,17 @@ class _Tensor(ctypes.Structure):
     ]
 
 
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned, of DLPack 1.0 on, in a capsule named "dltensor_versioned"."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    ]
+
+
 _HOST_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
+_READ_ONLY = 1          # DLPACK_FLAG_BITMASK_READ_ONLY
 
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
@@ -54,6 +64,9 @@ _release_buffer.restype = None
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer.restype = ctypes.c_void_p
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_is.restype = ctypes.c_int
 
 
 class Borrowed:
@@ -83,7 +96,7 @@ class Borrowed:
             if not hasattr(source, "__dlpack__"):
                 raise InvalidError(f"{type(source).__name__} has no bytes: neither the buffer "
                                    "protocol nor __dlpack__") from None
-            self._borrow_tensor(source)
+            self._borrow_tensor(source, is_written)
         except (BufferError, ValueError) as error:
             what = "written" if is_written else "read"
             raise InvalidError(f"this {type(source).__name__} cannot be {what} in place: {error}; "
@@ -93,9 +106,19 @@ class Borrowed:
             self.address, self.length = buffer.buf or 0, buffer.len
             self.element: Any = (buffer.format or b"B").decode() if has_format else None
 
-    def _borrow_tensor(self, source: Any) -> None:
-        capsule = source.__dlpack__()  # frees what it holds when it is collected
-        tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    def _borrow_tensor(self, source: Any, is_written: bool) -> None:
+        capsule = _export(source)  # frees what it holds when it is collected
+        if _capsule_is(capsule, b"dltensor_versioned"):
+            versioned = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+            if versioned.major != 1:
+                raise UnsupportedError(f"this {type(source).__name__} exports DLPack {versioned.major}."
+                                       f"{versioned.minor}, not 1.x")
+            if is_written and versioned.flags & _READ_ONLY:
+                raise InvalidError(f"this {type(source).__name__} cannot be written in place: it is "
+                                   "read-only")
+            tensor = versioned.tensor
+        else:
+            tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
         if tensor.device_type not in _HOST_DEVICES:
             raise UnsupportedError(f"this {type(source).__name__} is in memory of a device (DLPack "
                                    f"type {tensor.device_type}); this call takes host memory")
@@ -114,6 +137,17 @@ class Borrowed:
     def __del__(self):
         if self._buffer is not None:
             _release_buffer(ctypes.byref(self._buffer))
+
+
+def _export(source: Any) -> Any:
+    """The capsule of DLPack of @source. One before 1.0 does not say whether it may be written."""
+    try:
+        try:
+            return source.__dlpack__(max_version=(1, 0))
+        except TypeError:  # it does not know that yet
+            return source.__dlpack__()
+    except Exception as error:
+        raise InvalidError(f"this {type(source).__name__} gives no bytes by __dlpack__: {error}") from error
 
 
 class _Bytes(ctypes.Array):

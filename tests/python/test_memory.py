@@ -54,6 +54,37 @@ def test_results_need_writable_memory(source):
         Borrowed(source, is_written=True)
 
 
+class OldDlpack(OnlyDlpack):
+    """Of a library from before DLPack 1.0."""
+
+    def __dlpack__(self):  # pylint: disable=arguments-differ
+        return self.values.__dlpack__()
+
+
+def read_only(count):
+    values = numpy.arange(count, dtype="f4")
+    values.flags.writeable = False
+    return values
+
+
+def test_a_tensor_that_is_read_only_is_read_and_not_written():
+    values = read_only(3)
+    borrowed = Borrowed(OnlyDlpack(values), is_typed=True)
+    assert ctypes.string_at(borrowed.address, borrowed.length) == values.tobytes() and borrowed.element == (2, 32)
+    with pytest.raises(oriel.InvalidError, match="OnlyDlpack cannot be written in place: it is read-only"):
+        Borrowed(OnlyDlpack(values), is_written=True)
+    values = numpy.zeros(3, "f4")
+    ctypes.memset(Borrowed(OldDlpack(values), is_written=True).address, 255, 4)
+    assert numpy.isnan(values[0]) and values[1] == 0
+
+
+def test_what_an_exporter_says_is_an_error_of_oriel():
+    # numpy cannot say that an array is read-only before DLPack 1.0, and refuses.
+    with pytest.raises(oriel.InvalidError, match="OldDlpack gives no bytes by __dlpack__: .*readonly") as caught:
+        Borrowed(OldDlpack(read_only(3)))
+    assert isinstance(caught.value.__cause__, BufferError)
+
+
 def test_a_borrowed_bytearray_cannot_be_resized_until_it_is_let_go():
     source = bytearray(8)
     borrowed = Borrowed(source)
