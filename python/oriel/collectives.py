@@ -217,7 +217,8 @@ class _Reducing(Collective):
 
     type: of the elements, a Type or what numpy.dtype() takes. op: the operation. block: so many
     consecutive ranks are added first; 0 is the ranks of a domain. factor: of this rank, for
-    Op.PREMUL_SUM.
+    Op.PREMUL_SUM; a whole number for integers. fast: an AllReduce may add in another order where
+    that is faster (docs/reductions.md, "Other orders"); the algorithms RING and RECURSIVE need it.
 
     UnsupportedError: the type has no such operation. MismatchError: ranks differ in the type, the
     operation or the block.
@@ -225,8 +226,9 @@ class _Reducing(Collective):
 
     def __init__(self, comm: Comm, recv: Union[Memory, Window], type: TypeLike,  # pylint: disable=redefined-builtin
                  op: Op = Op.SUM, *, block: int = 0, factor: Optional[float] = None,
-                 offset: int = 0, length: int = 0, algorithm: Algorithm = Algorithm.DEFAULT):
-        self._given = type, op, block, factor
+                 fast: bool = False, offset: int = 0, length: int = 0,
+                 algorithm: Algorithm = Algorithm.DEFAULT):
+        self._given = type, op, block, factor, fast
         super().__init__(comm, recv, offset=offset, length=length, algorithm=algorithm)
 
     _NOTHING = (None,)

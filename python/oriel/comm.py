@@ -416,12 +416,12 @@ class Comm(Handle):
         return buffer
 
     def _reduce(self, name: str, send: Any, parts: int, recv: Any, op: Op, kind: Optional[TypeLike],
-                block: int, factor: Optional[float], *roots: int) -> Any:
+                block: int, factor: Optional[float], *roots: int, fast: bool = False) -> Any:
         """What allreduce(), reduce() and reduce_scatter() share; the result is one of @parts."""
         handle, function = self._handle(), getattr(lib, f"oriel_{name}_once")
         with together(function, handle, *roots, None, None, 1, None):
             source = Borrowed(send, is_typed=True)
-            reduction = Reduction(check_type(source, kind), op, block, factor)
+            reduction = Reduction(check_type(source, kind), op, block, factor, fast)
             count = source.length // reduction.type.size
             if count % parts:
                 raise InvalidError(f"{name}: {count} elements are no {parts} equal parts")
@@ -436,7 +436,7 @@ class Comm(Handle):
 
     def allreduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, *,
                   type: Optional[TypeLike] = None,  # pylint: disable=redefined-builtin
-                  block: int = 0, factor: Optional[float] = None) -> Any:
+                  block: int = 0, factor: Optional[float] = None, fast: bool = False) -> Any:
         """The reduction of the elements of `send` of all ranks, in `recv` of every rank. Collective.
 
         send: n elements, equal on all ranks. recv: n elements, `send` itself (in place) or memory
@@ -444,12 +444,14 @@ class Comm(Handle):
         op, type, block: equal on all ranks. type: a Type or dtype; None is that of send.
         block: so many consecutive ranks are added first; 0 is those of a domain. The bits of a
         result depend on the values, the number of ranks and the block alone.
-        factor: of this rank, for Op.PREMUL_SUM.
+        factor: of this rank, for Op.PREMUL_SUM; a whole number for integers.
+        fast: it may add in another order where that is faster (docs/reductions.md, "Other
+        orders"); equal on all ranks.
 
         UnsupportedError: the type has no such operation. MismatchError: ranks differ in n, the
         type, the operation or the block; nothing was done. RangeError: recv is too short.
         """
-        return self._reduce("allreduce", send, 1, recv, op, type, block, factor)
+        return self._reduce("allreduce", send, 1, recv, op, type, block, factor, fast=fast)
 
     def reduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, root: int = 0, *,
                type: Optional[TypeLike] = None,  # pylint: disable=redefined-builtin

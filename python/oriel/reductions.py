@@ -147,9 +147,10 @@ def check_type(source: Borrowed, wanted: Optional[TypeLike]) -> Type:
 class Reduction:
     """A reduction as the library takes it, with the factor that it may point to."""
 
-    def __init__(self, kind: Type, op: Op, block: int, factor: Optional[float]):
+    def __init__(self, kind: Type, op: Op, block: int, factor: Optional[float], fast: bool = False):
         self.type = kind
-        self.struct = size_of(c.oriel_reduction(type=kind, op=op, block=block))
+        self.struct = size_of(c.oriel_reduction(type=kind, op=op, block=block,
+                                                flags=c.ORIEL_REDUCE_FAST if fast else 0))
         accumulation = lib.oriel_type_accumulation(kind, op)
         if accumulation == c.ORIEL_TYPE_NONE:
             raise UnsupportedError(f"no {Op(op).name} of elements of type {kind.text}")

@@ -50,6 +50,23 @@ def test_bits_averages_and_factors():
     oriel.run_threads(3, check)
 
 
+def test_fast_reductions_have_another_order():
+    def check(comm):
+        # By rank ((x0 + x1) + x2) + x3, and fast (x0 + x1) + (x2 + x3).
+        mine = numpy.array([2.0 ** 24, 0, 1, 1][comm.rank:comm.rank + 1], "f4")
+        assert comm.allreduce(mine).tolist() == [2.0 ** 24]
+        assert comm.allreduce(mine, fast=True).tolist() == [2.0 ** 24 + 2]
+        memory = oriel.Memory(64)
+        for fast in (False, True):
+            with oriel.AllReduce(comm, memory, "f4", fast=fast) as reduction:
+                reduction.run(mine)
+                assert reduction.result("f4", 1).tolist() == [2.0 ** 24 + 2 * fast]
+                assert (reduction.algorithm(4) == oriel.Algorithm.RECURSIVE) == fast
+        with pytest.raises(oriel.MismatchError, match="ORIEL_REDUCE_FAST"):
+            oriel.AllReduce(comm, memory, "f4", fast=comm.rank == 2)
+    oriel.run_threads(4, check, nodes=4)
+
+
 def test_reduce_and_reduce_scatter(nodes):
     def check(comm):
         for count in (1, 30_000):
