@@ -157,9 +157,7 @@ class Reduction:
         if (factor is None) == (op == Op.PREMUL_SUM):
             raise InvalidError("PREMUL_SUM needs a factor, and no other operation has one")
         if factor is not None:
-            scalar = _scalar(Type(accumulation))
-            self._factor = scalar(factor if scalar in (ctypes.c_float, ctypes.c_double)
-                                  else int(factor))
+            self._factor = _factor(factor, Type(accumulation))
             self.struct.factor = ctypes.addressof(self._factor)
 
     @property
@@ -167,7 +165,14 @@ class Reduction:
         return ctypes.byref(self.struct)
 
 
-def _scalar(kind: Type) -> Any:
+def _factor(factor: float, kind: Type) -> Any:
+    """@factor as the library reads it: of the accumulation type @kind."""
     if kind in (Type.FP32, Type.FP64):
-        return ctypes.c_float if kind == Type.FP32 else ctypes.c_double
-    return getattr(ctypes, f"c_{kind.name.lower()}")
+        return (ctypes.c_float if kind == Type.FP32 else ctypes.c_double)(factor)
+    try:
+        whole = int(factor)
+    except (OverflowError, ValueError):  # an infinity, or no number
+        whole = None
+    if whole != factor:
+        raise InvalidError(f"PREMUL_SUM of {kind.text}: the factor {factor} is no whole number")
+    return getattr(ctypes, f"c_{kind.name.lower()}")(whole)

@@ -47,6 +47,10 @@ def test_bits_averages_and_factors():
         assert comm.allreduce(one, op=Op.PREMUL_SUM, factor=comm.rank + 0.5).tolist() == [4.5] * 3
         whole = numpy.ones(3, "i8")
         assert comm.allreduce(whole, op=Op.PREMUL_SUM, factor=2 ** 40).tolist() == [3 * 2 ** 40] * 3
+        assert comm.allreduce(whole, op=Op.PREMUL_SUM, factor=-2.0).tolist() == [-6] * 3
+        for factor in (0.5, float("nan"), float("inf")):
+            with pytest.raises(oriel.InvalidError, match=f"the factor {factor} is no whole number"):
+                comm.allreduce(whole, op=Op.PREMUL_SUM, factor=factor)
     oriel.run_threads(3, check)
 
 
