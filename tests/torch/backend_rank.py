@@ -5,6 +5,7 @@ import datetime
 import os
 import re
 import sys
+import threading
 import time
 
 import numpy
@@ -43,6 +44,17 @@ def raises(text, function, *arguments, **named):
         assert text in str(error), f"'{text}' is not in '{error}'"
         return str(error)
     raise AssertionError(f"no error with '{text}'")
+
+
+def meanwhile(call):
+    """A thread that calls it once this one waits: sooner does no harm."""
+    def later():
+        time.sleep(0.2)
+        call()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    return thread
 
 
 @part
@@ -550,6 +562,24 @@ def symmetric(rank, size):
     raises(f"rank {before}", handle.wait_signal, before, 9, 200)
     assert 0.1 < time.monotonic() - begun < 10
     raises("channel 64 of 64", handle.barrier, 64)
+    # While a rank waits, its other threads go on: here rank 0 ends the waits once threads of the others say so.
+    def signal_all():
+        for other in range(1, size):
+            handle.put_signal(other, 20)
+
+    def meet():
+        return symm.rendezvous(symm.empty(10, device="cpu"), dist.group.WORLD)
+
+    for call, of_first in ((lambda: handle.wait_signal(0, 20, 30_000), signal_all),
+                           (lambda: handle.barrier(21, 30_000), lambda: handle.barrier(21, 30_000)), (meet, meet)):
+        if rank:
+            thread = meanwhile(lambda: (symm.empty(5, device="cpu"), handle.put_signal(0, 22)))
+            call()
+            thread.join()
+        else:
+            for other in range(1, size):
+                handle.wait_signal(other, 22, 20_000)
+            of_first()
     handle.get_signal_pad(after, (4,), torch.int32)[2] = 50 + rank
     handle.barrier(channel=0)
     assert handle.get_signal_pad(rank, (4,), torch.int32).tolist() == [0, 0, 50 + before, 0]

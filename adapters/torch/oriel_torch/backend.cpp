@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend "oriel" of torch.distributed: see backend.hpp.
 #include "backend.hpp"
+#include "without_python.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <thread>
-
-#include <pybind11/pybind11.h>
 
 namespace oriel_torch {
 
@@ -198,12 +197,8 @@ OrielBackend::~OrielBackend()
 	if (process_is_ending())
 		abort_communicators("the process ends without destroy_process_group()");
 	// Operations may need the lock of Python to end, which this thread may have.
-	if (Py_IsInitialized() && PyGILState_Check()) {
-		pybind11::gil_scoped_release release;
-		close_communicator();
-	} else {
-		close_communicator();
-	}
+	WithoutPython waits;
+	close_communicator();
 }
 
 // In a child of fork(): the objects are its parent's, and their threads are not here to end.

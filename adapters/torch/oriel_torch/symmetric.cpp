@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include "backend.hpp"
+#include "without_python.hpp"
 
 namespace oriel_torch {
 
@@ -61,6 +62,7 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 	void barrier(int channel, size_t timeout_ms) override
 	{
 		uint32_t slot = checked(channel);
+		WithoutPython waits;
 
 		check(device_.is_cuda() ? oriel_window_barrier_on_stream(window_, slot, limit(timeout_ms), stream())
 					: oriel_window_barrier(window_, slot, limit(timeout_ms)),
@@ -70,6 +72,7 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 	void put_signal(int peer, int channel, size_t) override
 	{
 		uint32_t id = checked(channel);
+		WithoutPython waits;
 
 		check_peer(peer);
 		check(device_.is_cuda()
@@ -81,6 +84,7 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 	void wait_signal(int peer, int channel, size_t timeout_ms) override
 	{
 		uint32_t id = checked(channel);
+		WithoutPython waits;
 
 		check_peer(peer);
 		check(device_.is_cuda()
@@ -200,42 +204,51 @@ SymmetricAllocator::Group &SymmetricAllocator::group(const std::string &name, c1
 SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
 							  const std::optional<std::string> &name)
 {
-	std::lock_guard<std::mutex> lock(mutex_);
+	WithoutPython waits;
+	std::lock_guard<std::mutex> meeting(meeting_mutex_);
 	struct oriel_window_attr attr = {};
 	struct oriel_window *window = nullptr;
-	auto block = find(address);
-
-	if (block == blocks_.end())
-		return nullptr;
-	auto wanted = name ? name : block->second.group;
-	TORCH_CHECK(wanted, "rendezvous: neither it nor the allocation names a group");
-	Handle &handle = block->second.handles[*wanted];
-	if (handle)
-		return handle;
-	c10::Device device = block->second.device;
-	c10::OptionalDeviceGuard guard;
-
-	if (device.is_cuda()) {
-		guard.reset_device(device);
-		GpuGroup::enter(device);
-	}
-	Group &with = group(*wanted, device);
+	Block of;
 
 	attr.size = sizeof(attr);
-	attr.buffer = block->first;
-	attr.length = block->second.length + symmetric::get_signal_pad_size();
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		auto block = find(address);
+
+		if (block == blocks_.end())
+			return nullptr;
+		attr.buffer = block->first;
+		of = block->second;
+	}
+	auto wanted = name ? name : of.group;
+	TORCH_CHECK(wanted, "rendezvous: neither it nor the allocation names a group");
+	c10::OptionalDeviceGuard guard;
+
+	if (of.device.is_cuda()) {
+		guard.reset_device(of.device);
+		GpuGroup::enter(of.device);
+	}
+	Group &with = group(*wanted, of.device);
+
+	if (Handle handle = of.handles[*wanted])
+		return handle;
+	attr.length = of.length + symmetric::get_signal_pad_size();
 	attr.signals = CHANNELS;
 	attr.barriers = CHANNELS;
-	attr.flags = device.is_cuda() ? ORIEL_WINDOW_DEVICE : 0;
+	attr.flags = of.device.is_cuda() ? ORIEL_WINDOW_DEVICE : 0;
 	check(oriel_window_create(with.comm, &attr, &window), "rendezvous");
 	with.windows.push_back(window);
-	handle = c10::make_intrusive<SymmetricBlock>(with.comm, window, block->second.length, device);
+	auto handle = c10::make_intrusive<SymmetricBlock>(with.comm, window, of.length, of.device);
+
+	std::lock_guard<std::mutex> lock(mutex_);
+	if (auto block = find(address); block != blocks_.end())
+		block->second.handles[*wanted] = handle;
 	return handle;
 }
 
 void SymmetricAllocator::close()
 {
-	std::lock_guard<std::mutex> lock(mutex_);
+	std::lock_guard<std::mutex> meeting(meeting_mutex_);
 
 	for (auto &[name, group] : groups_) {
 		for (struct oriel_window *window : group.windows)

@@ -62,9 +62,11 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
 	Group &group(const std::string &name, c10::Device device);
 
 	const c10::DeviceType type_;
-	std::mutex mutex_; // guards what follows
-	Blocks blocks_;
+	// Held while ranks meet; without the lock of Python, which another rank of the process may need.
+	std::mutex meeting_mutex_; // guards groups_
 	std::map<std::string, Group> groups_;
+	std::mutex mutex_; // guards blocks_; taken behind meeting_mutex_
+	Blocks blocks_;
 };
 
 } // namespace oriel_torch
