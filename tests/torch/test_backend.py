@@ -228,6 +228,32 @@ def test_ranks_that_are_started_again_with_a_store_find_nothing_of_before(tmp_pa
     assert [rank.returncode for rank in ranks] == [0, 0], said
 
 
+SYMMETRIC_AGAIN = """
+import sys, torch, torch.distributed as dist, torch.distributed._symmetric_memory as symm, oriel.torch
+number, folder = int(sys.argv[1]), sys.argv[2]
+symm.set_backend("ORIEL")
+tensor = symm.empty(64, device="cpu").fill_(number)
+for again, ranks in enumerate(([0, 1], [1, 0], [1, 0], None)):
+    rank, size = (ranks[number], 2) if ranks else (0, 1)
+    store = dist.FileStore(f"{folder}/{again}" + str(number) * (size == 1), size)
+    dist.init_process_group("oriel", store=store, rank=rank, world_size=size)
+    handle = symm.rendezvous(tensor, dist.group.WORLD)
+    assert (handle.rank, handle.world_size) == (rank, size), handle
+    handle.barrier()
+    for peer in range(size):
+        assert (handle.get_buffer(peer, (64,), torch.float32) == (ranks.index(peer) if ranks else number)).all()
+    handle.barrier()
+    dist.destroy_process_group()
+"""
+
+
+def test_symmetric_memory_is_of_the_group_and_not_of_its_name(tmp_path):
+    ranks = [subprocess.Popen([sys.executable, "-c", SYMMETRIC_AGAIN, str(rank), str(tmp_path)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+
+
 def test_an_agent_restarts_after_a_killed_rank():
     codes, said = torchrun(1, 3, 1)
     assert codes == [0] and "learned that rank 1 is lost" in said, said

@@ -189,16 +189,16 @@ size_t SymmetricAllocator::get_alloc_size(void *address)
 
 SymmetricAllocator::Group &SymmetricAllocator::group(const std::string &name, c10::Device device)
 {
-	Group &group = groups_[name];
+	auto members = c10d::resolve_process_group(name);
 
-	if (!group.comm) {
-		auto members = c10d::resolve_process_group(name);
+	for (Group &group : groups_)
+		if (group.members._unsafe_get_target() == members.get())
+			return group;
+	struct oriel_comm *comm = meet_by_store(members->getStore(), "oriel/symmetric/" + this->name() + "/" + name,
+						members->getRank(), members->getSize(), 0,
+						device.is_cuda() ? ORIEL_COMM_GPU : 0);
 
-		group.comm = meet_by_store(members->getStore(), "oriel/symmetric/" + this->name() + "/" + name,
-					   members->getRank(), members->getSize(), 0,
-					   device.is_cuda() ? ORIEL_COMM_GPU : 0);
-	}
-	return group;
+	return groups_.emplace_back(Group{c10::weak_intrusive_ptr<c10d::ProcessGroup>(members), comm, {}});
 }
 
 SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
@@ -230,7 +230,7 @@ SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
 	}
 	Group &with = group(*wanted, of.device);
 
-	if (Handle handle = of.handles[*wanted])
+	if (Handle handle = of.handles[&with])
 		return handle;
 	attr.length = of.length + symmetric::get_signal_pad_size();
 	attr.signals = CHANNELS;
@@ -242,7 +242,7 @@ SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
 
 	std::lock_guard<std::mutex> lock(mutex_);
 	if (auto block = find(address); block != blocks_.end())
-		block->second.handles[*wanted] = handle;
+		block->second.handles[&with] = handle;
 	return handle;
 }
 
@@ -250,7 +250,7 @@ void SymmetricAllocator::close()
 {
 	std::lock_guard<std::mutex> meeting(meeting_mutex_);
 
-	for (auto &[name, group] : groups_) {
+	for (Group &group : groups_) {
 		for (struct oriel_window *window : group.windows)
 			oriel_window_destroy(window);
 		oriel_comm_destroy(group.comm);

@@ -4,11 +4,13 @@
 // library. module.cpp registers them.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
 #include <torch/csrc/utils/pybind.h>
 
@@ -47,14 +49,16 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
 
  private:
 	struct Group { // its windows are destroyed in their order
-		struct oriel_comm *comm = nullptr;
+		// Not its name, which torch uses again for groups that are made later.
+		c10::weak_intrusive_ptr<c10d::ProcessGroup> members;
+		struct oriel_comm *comm;
 		std::vector<struct oriel_window *> windows;
 	};
 	struct Block {
 		size_t length = 0; // of the buffer; the signal pad lies behind it
 		c10::Device device = c10::Device(c10::DeviceType::CPU);
 		std::optional<std::string> group;
-		std::map<std::string, Handle> handles; // by group
+		std::map<const Group *, Handle> handles;
 	};
 	using Blocks = std::map<char *, Block>;
 
@@ -64,7 +68,9 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
 	const c10::DeviceType type_;
 	// Held while ranks meet; without the lock of Python, which another rank of the process may need.
 	std::mutex meeting_mutex_; // guards groups_
-	std::map<std::string, Group> groups_;
+	// In the order in which they were made, which is that of all ranks. Those whose process group has
+	// ended stay: closing them is collective.
+	std::list<Group> groups_;
 	std::mutex mutex_; // guards blocks_; taken behind meeting_mutex_
 	Blocks blocks_;
 };
