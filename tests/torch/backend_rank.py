@@ -178,6 +178,14 @@ def messages(rank, size):
         for work in works:
             work.wait()
         assert torch.equal(into, torch.full((count,), float(before)))
+    work = dist.irecv(into, before, tag=6)
+    said = rf"<oriel:recv [0-9]+; rank {rank} from {before}; (mapped|rdma); "
+    assert re.fullmatch(said + "under way>", repr(work)), work
+    sent = dist.isend(into.clone(), after, tag=6)
+    assert re.fullmatch(rf"<oriel:send [0-9]+; rank {rank} to {after}; (mapped|rdma); (under way|ended)>", repr(sent)), sent
+    work.wait()
+    sent.wait()
+    assert re.fullmatch(said + "ended>", repr(work)), work
     # Tags are met in any order, long messages and short ones.
     sizes = {1: 10, 2: 500_000, 3: 100_000, 4: 1}
     sent = [dist.isend(torch.full((sizes[tag],), float(tag)), after, tag=tag) for tag in (1, 2, 3, 4)]
@@ -454,12 +462,15 @@ def windows(rank, size):
     works = [window.wait_signal(before, True, hinted(WaitSignalOptions(), signal="9")) for _ in range(3)]
     future = works[2].get_future()
     assert not works[0].is_completed()
+    said = rf"<oriel:wait_signal [0-9]+; rank {rank} from {before}; (mapped|rdma); "
+    assert re.fullmatch(said + "under way>", repr(works[2])), works[2]
     dist.barrier()
     for i in range(3):
         window.put(torch.tensor([float(i)]), after, i, True, hinted(PutOptions(), signal="9")).wait()
     for work in works:
         assert work.wait()
     future.wait()
+    assert re.fullmatch(said + "ended>", repr(works[2])), works[2]
     assert tensor[0, :3].tolist() == [0, 1, 2]
     dist.barrier()
 

@@ -103,7 +103,7 @@ std::string GpuWork::text()
 		return c10::str("<", title_, " ", sequence_, "; rank ", rank_, "; captured>");
 	bool has_ended = isCompleted();
 
-	return text_of(title_, sequence_, rank_, has_ended, exception());
+	return text_of(title_, sequence_, c10::str("rank ", rank_), has_ended, exception());
 }
 
 // Complete from the beginning: the streams of those that use its value wait for the operation.

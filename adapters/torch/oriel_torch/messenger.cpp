@@ -64,6 +64,19 @@ bool MessageWork::wait(std::chrono::milliseconds timeout)
 	return Work::wait(kNoTimeout);
 }
 
+std::string MessageWork::where()
+{
+	auto communicator = communicator_.lock();
+	int peer = peer_ == Messenger::ANY && isCompleted() ? source_ : peer_;
+	enum oriel_path path = ORIEL_PATH_NONE;
+
+	if (peer < 0)
+		return c10::str("rank ", rank_, " from any");
+	if (communicator)
+		check(oriel_comm_path(communicator->comm, (unsigned)peer, &path), "path");
+	return with_peer(opType_ != c10d::OpType::SEND, peer, path);
+}
+
 Messenger::Messenger(struct oriel_comm *comm, unsigned rank, unsigned size)
     : comm_(comm), rank_(rank), size_(size)
 {

@@ -35,6 +35,8 @@ class MessageWork : public OrielWork {
 
  private:
 	friend class Messenger;
+	std::string where() override;
+
 	const std::weak_ptr<Communicator> communicator_;
 	const int peer_, tag_;
 	int source_ = -1;

@@ -37,6 +37,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 #endif
 	pybind11::class_<oriel_torch::OrielWork, c10::intrusive_ptr<oriel_torch::OrielWork>, c10d::Work>(m, "OrielWork")
 		.def("__repr__", &oriel_torch::OrielWork::text, pybind11::call_guard<pybind11::gil_scoped_release>());
+	pybind11::class_<oriel_torch::MessageWork, c10::intrusive_ptr<oriel_torch::MessageWork>, oriel_torch::OrielWork>(
+		m, "MessageWork");
+	pybind11::class_<oriel_torch::WindowWork, c10::intrusive_ptr<oriel_torch::WindowWork>, oriel_torch::OrielWork>(
+		m, "WindowWork");
 	pybind11::class_<oriel_torch::GpuWork, c10::intrusive_ptr<oriel_torch::GpuWork>, c10d::Work>(m, "GpuWork")
 		.def("__repr__", &oriel_torch::GpuWork::text, pybind11::call_guard<pybind11::gil_scoped_release>());
 	oriel_torch::name_symmetric_memory(m);

@@ -98,7 +98,7 @@ Exposed::Exposed(struct oriel_comm *comm, const at::Tensor &tensor, bool is_owni
 		enum oriel_path path = ORIEL_PATH_NONE;
 
 		check(oriel_comm_path(comm, rank, &path), "path");
-		is_mapped_.push_back(path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED);
+		paths_.push_back(path);
 	}
 }
 
@@ -217,10 +217,10 @@ int OpenWindows::views()
 	return views;
 }
 
-WindowWork::WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
+WindowWork::WindowWork(int rank, Peer peer, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
 		       std::chrono::milliseconds timeout, Attempt attempt)
     : OrielWork(rank, c10d::OpType::UNKNOWN, sequence, title, std::nullopt, {std::move(tensors)}, timeout),
-      attempt_(std::move(attempt))
+      peer_(peer), attempt_(std::move(attempt))
 {
 }
 
@@ -413,7 +413,8 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_
 			       : oriel_window_put_signal(window->use(), peer, to, from, length, id, 1),
 	      "put");
 	auto work = c10::make_intrusive<WindowWork>(
-		rank_, "oriel:put", std::vector<at::Tensor>{tensor}, ++sequence_, backend_->timeout_or(options.timeout),
+		rank_, WindowWork::Peer{peer, window->path(peer), false}, "oriel:put",
+		std::vector<at::Tensor>{tensor}, ++sequence_, backend_->timeout_or(options.timeout),
 		[window, tensor, is_mapped](uint64_t limit_ns) {
 			return is_mapped ? ORIEL_OK : oriel_window_drain(window->use(), limit_ns);
 		});
@@ -466,9 +467,9 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::signal(int64_t peer, bool is_async,
 					  "signal");
 			    });
 	check(oriel_window_signal(window->use(), peer, id, ORIEL_SIGNAL_ADD, 1), "signal");
-	auto work = c10::make_intrusive<WindowWork>(rank_, "oriel:signal", std::vector<at::Tensor>(), ++sequence_,
-						    backend_->timeout_or(options.timeout),
-						    [](uint64_t) { return ORIEL_OK; });
+	auto work = c10::make_intrusive<WindowWork>(
+		rank_, WindowWork::Peer{peer, window->path(peer), false}, "oriel:signal", std::vector<at::Tensor>(),
+		++sequence_, backend_->timeout_or(options.timeout), [](uint64_t) { return ORIEL_OK; });
 	return finish(std::move(work), is_async);
 }
 
@@ -489,8 +490,9 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::wait_signal(int64_t peer, bool is_as
 			    });
 	uint64_t target = window->expect(peer, id);
 	auto work = c10::make_intrusive<WindowWork>(
-		rank_, "oriel:wait_signal", std::vector<at::Tensor>(), ++sequence_,
-		backend_->timeout_or(options.timeout), [window, peer, id, target](uint64_t limit_ns) {
+		rank_, WindowWork::Peer{peer, window->path(peer), true}, "oriel:wait_signal",
+		std::vector<at::Tensor>(), ++sequence_, backend_->timeout_or(options.timeout),
+		[window, peer, id, target](uint64_t limit_ns) {
 			return oriel_window_wait_signal_from(window->use(), peer, id, ORIEL_GE, target, limit_ns);
 		});
 

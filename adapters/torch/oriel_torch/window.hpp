@@ -63,7 +63,8 @@ class Exposed {
 	// Local: no call uses it from now on; those that do go on.
 	void refuse() { is_refused_ = true; }
 	const Layout &layout(int64_t rank) const { return layouts_.at(rank); }
-	bool is_mapped(int64_t rank) const { return is_mapped_.at(rank); }
+	enum oriel_path path(int64_t rank) const { return paths_.at(rank); }
+	bool is_mapped(int64_t rank) const { return path(rank) == ORIEL_PATH_SELF || path(rank) == ORIEL_PATH_MAPPED; }
 	int64_t ranks() const { return (int64_t)layouts_.size(); }
 	// Of the tensor of this rank; null once it is freed, if the window does not own it.
 	c10::intrusive_ptr<c10::StorageImpl> storage() const { return storage_.lock(); }
@@ -82,7 +83,7 @@ class Exposed {
 	const at::Tensor keep_;
 	const c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
 	const std::vector<Layout> layouts_;
-	std::vector<bool> is_mapped_; // of each rank
+	std::vector<enum oriel_path> paths_; // to each rank
 	std::mutex mutex_; // guards expected_
 	std::map<std::pair<int64_t, uint32_t>, uint64_t> expected_;
 };
@@ -110,8 +111,13 @@ class WindowWork : public OrielWork {
  public:
 	// Tries to complete within so many nanoseconds; ORIEL_ERR_TIMEOUT if it does not.
 	using Attempt = std::function<enum oriel_status(uint64_t)>;
+	struct Peer {
+		int64_t rank;
+		enum oriel_path path;
+		bool is_from; // it comes from there
+	};
 
-	WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
+	WindowWork(int rank, Peer peer, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
 		   std::chrono::milliseconds timeout, Attempt attempt);
 
 	bool isCompleted() override;
@@ -120,7 +126,9 @@ class WindowWork : public OrielWork {
 
  private:
 	enum oriel_status attempt(uint64_t limit_ns);
+	std::string where() override { return with_peer(peer_.is_from, peer_.rank, peer_.path); }
 
+	const Peer peer_;
 	std::mutex attempt_mutex_; // one thread at a time completes it; guards attempt_
 	Attempt attempt_;
 };

@@ -13,9 +13,10 @@
 
 namespace oriel_torch {
 
-std::string text_of(const char *title, uint64_t sequence, int rank, bool has_ended, std::exception_ptr error)
+std::string text_of(const char *title, uint64_t sequence, const std::string &where, bool has_ended,
+		    std::exception_ptr error)
 {
-	std::string head = c10::str("<", title, " ", sequence, "; rank ", rank, "; ");
+	std::string head = c10::str("<", title, " ", sequence, "; ", where, "; ");
 
 	if (!has_ended)
 		return head + "under way>";
@@ -230,7 +231,12 @@ std::string OrielWork::text()
 {
 	bool has_ended = isCompleted();
 
-	return text_of(title_, sequence_, rank_, has_ended, exception());
+	return text_of(title_, sequence_, where(), has_ended, exception());
+}
+
+std::string OrielWork::with_peer(bool is_from, int64_t peer, enum oriel_path path) const
+{
+	return c10::str("rank ", rank_, is_from ? " from " : " to ", peer, "; ", oriel_path_name(path));
 }
 
 bool OrielWork::wait(std::chrono::milliseconds timeout)

@@ -20,8 +20,10 @@
 
 namespace oriel_torch {
 
-// "<oriel:all_reduce 7; rank 0; under way>", or "; ended>", "; failed: " and the text of the error.
-std::string text_of(const char *title, uint64_t sequence, int rank, bool has_ended, std::exception_ptr error);
+// "<oriel:all_reduce 7; rank 0; under way>", or "; ended>", "; failed: " and the text of the error. @where is
+// "rank 0".
+std::string text_of(const char *title, uint64_t sequence, const std::string &where, bool has_ended,
+		    std::exception_ptr error);
 
 // Throws the failure @status of this thread's last call, with the text of the library.
 void check(enum oriel_status status, const char *what);
@@ -97,6 +99,10 @@ class OrielWork : public c10d::Work {
 	std::string text();
 
  protected:
+	// "rank 0"; with a peer "rank 0 to 1; mapped", or "rank 0 from 1; mapped".
+	virtual std::string where() { return c10::str("rank ", rank_); }
+	std::string with_peer(bool is_from, int64_t peer, enum oriel_path path) const;
+
 	const char *const title_; // "oriel:all_reduce"
 
  private:
