@@ -46,6 +46,20 @@ def raises(text, function, *arguments, **named):
     raise AssertionError(f"no error with '{text}'")
 
 
+def grown(count, call):
+    """By how many MB the address space grows in so many calls: a thread that is not joined keeps its stack of 8."""
+    def size():
+        with open("/proc/self/status", encoding="utf-8") as status:
+            return int(re.search(r"VmSize:\s+(\d+) kB", status.read())[1]) // 1024
+
+    for _ in range(10):  # what the first ones need for good
+        call()
+    before = size()
+    for _ in range(count):
+        call()
+    return size() - before
+
+
 def meanwhile(call):
     """A thread that calls it once this one waits: sooner does no harm."""
     def later():
@@ -378,6 +392,7 @@ def timeouts(rank, size):
     if rank != late:
         work = dist.all_reduce(tensor, group=group, async_op=True)
         raises(f"rank {late} has not begun it", work.wait, ms(200))
+        assert grown(50, lambda: raises("has not ended within 1 ms", work.wait, ms(1))) < 100
         assert not work.is_completed()
     dist.barrier()
     if rank == late:
@@ -462,6 +477,10 @@ def windows(rank, size):
     works = [window.wait_signal(before, True, hinted(WaitSignalOptions(), signal="9")) for _ in range(3)]
     future = works[2].get_future()
     assert not works[0].is_completed()
+    # One thread drives it for all its futures, and others neither wait for that nor longer than they want.
+    assert grown(50, works[2].get_future) < 100 and not works[2].is_completed()
+    text = raises("", works[2].wait, ms(50))
+    assert "another thread waits for it" in text or f"of rank {before}, which is" in text, text  # before it does
     said = rf"<oriel:wait_signal [0-9]+; rank {rank} from {before}; (mapped|rdma); "
     assert re.fullmatch(said + "under way>", repr(works[2])), works[2]
     dist.barrier()
@@ -473,6 +492,15 @@ def windows(rank, size):
     assert re.fullmatch(said + "ended>", repr(works[2])), works[2]
     assert tensor[0, :3].tolist() == [0, 1, 2]
     dist.barrier()
+
+    def signalled():
+        waited = window.wait_signal(before, True, hinted(WaitSignalOptions(), signal="10")).get_future()
+        dist.barrier()
+        work = window.signal(after, True, hinted(SignalOptions(), signal="10"))
+        assert re.fullmatch(rf"<oriel:signal [0-9]+; rank {rank} to {after}; (mapped|rdma); ended>", repr(work)), work
+        waited.wait()
+
+    assert grown(50, signalled) < 100
 
     # A limit is kept, names the rank and breaks nothing: the same call may be made again.
     options = WaitSignalOptions()

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 #include <numeric>
 #include <thread>
 
@@ -15,8 +16,12 @@ static const char STORE_KEY[] = "oriel/job_id";
 // Communicators that close: the other ranks may come later, and this one has other work.
 struct Closing {
 	const Origin origin;
+	struct Thread {
+		std::thread thread;
+		std::shared_ptr<std::atomic<bool>> has_ended;
+	};
 	std::mutex mutex; // guards what follows
-	std::vector<std::thread> threads;
+	std::list<Thread> threads;
 	bool is_ending = false; // the process: join_closing() was called, which is what joins them
 };
 
@@ -287,7 +292,20 @@ void OrielBackend::run_apart(std::function<void()> function)
 		std::lock_guard<std::mutex> lock(all.mutex);
 
 		if (!all.is_ending) {
-			all.threads.emplace_back(std::move(function));
+			auto has_ended = std::make_shared<std::atomic<bool>>(false);
+
+			all.threads.remove_if([](auto &each) {
+				if (!*each.has_ended)
+					return false;
+				each.thread.join();
+				return true;
+			});
+			all.threads.push_back({std::thread([has_ended, function = std::move(function)]() mutable {
+						       function();
+						       function = nullptr;
+						       *has_ended = true;
+					       }),
+					       has_ended});
 			return;
 		}
 	}
@@ -296,7 +314,7 @@ void OrielBackend::run_apart(std::function<void()> function)
 
 void OrielBackend::join_closing()
 {
-	std::vector<std::thread> threads;
+	std::list<Closing::Thread> threads;
 
 	{
 		Closing &all = closing();
@@ -304,8 +322,8 @@ void OrielBackend::join_closing()
 		threads.swap(all.threads);
 		all.is_ending = true;
 	}
-	for (std::thread &thread : threads)
-		thread.join();
+	for (auto &each : threads)
+		each.thread.join();
 }
 
 std::string standing_of(struct oriel_comm *comm)

@@ -224,9 +224,9 @@ WindowWork::WindowWork(int rank, Peer peer, const char *title, std::vector<at::T
 {
 }
 
+// Under attempt_mutex_.
 enum oriel_status WindowWork::attempt(uint64_t limit_ns)
 {
-	std::lock_guard<std::mutex> lock(attempt_mutex_);
 	std::exception_ptr error;
 	enum oriel_status status = ORIEL_OK;
 
@@ -247,15 +247,26 @@ enum oriel_status WindowWork::attempt(uint64_t limit_ns)
 
 bool WindowWork::isCompleted()
 {
-	return Work::isCompleted() || attempt(1) == ORIEL_OK;
+	if (Work::isCompleted())
+		return true;
+	std::unique_lock<std::timed_mutex> lock(attempt_mutex_, std::try_to_lock);
+
+	return lock && attempt(1) == ORIEL_OK; // else another thread waits for it
 }
 
 bool WindowWork::wait(std::chrono::milliseconds timeout)
 {
 	auto limit = timeout == kNoTimeout ? getTimeout() : timeout;
+	auto begun = std::chrono::steady_clock::now();
 
-	if (!Work::isCompleted())
+	if (!Work::isCompleted()) {
+		std::unique_lock<std::timed_mutex> lock(attempt_mutex_, std::defer_lock);
+
+		TORCH_CHECK_WITH(DistBackendError, lock.try_lock_for(limit), title_, " ", getSequencenumber(), " on ", where(),
+				 ", has not ended within ", limit.count(), " ms, and another thread waits for it");
+		limit -= std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
 		check(attempt(in_ns(limit)), title_);
+	}
 	return Work::wait(kNoTimeout);
 }
 
@@ -263,7 +274,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WindowWork::getFuture()
 {
 	auto future = OrielWork::getFuture();
 
-	if (!isCompleted())
+	if (!isCompleted() && !is_driven_.exchange(true))
 		OrielBackend::run_apart([self = c10::intrusive_ptr<WindowWork>::unsafe_reclaim_from_nonowning(
 						 this)] {
 			try {

@@ -129,7 +129,8 @@ class WindowWork : public OrielWork {
 	std::string where() override { return with_peer(peer_.is_from, peer_.rank, peer_.path); }
 
 	const Peer peer_;
-	std::mutex attempt_mutex_; // one thread at a time completes it; guards attempt_
+	std::atomic<bool> is_driven_{false}; // a thread waits for its end, since there is a future
+	std::timed_mutex attempt_mutex_; // one thread at a time completes it; guards attempt_
 	Attempt attempt_;
 };
 

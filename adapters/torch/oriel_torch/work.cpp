@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
 
 #include <pthread.h>
 
@@ -99,8 +98,8 @@ void Roster::close()
 		std::lock_guard<std::mutex> lock(mutex_);
 		is_closed_ = true;
 	}
-	for (std::thread &thread : looking_)
-		thread.join();
+	if (looking_.joinable())
+		looking_.join();
 	oriel_window_destroy(window_);
 }
 
@@ -117,34 +116,46 @@ static std::string named(const std::vector<unsigned> &ranks)
 	return c10::str(ranks.size() > 1 ? "ranks " : "rank ", c10::Join(", ", ranks));
 }
 
+// Under mutex_: asks the ranks whose memory is not mapped, if there are some. A rank that stands still
+// answers no get, so that another thread asks. Its answers serve all that come before it ends.
+std::shared_ptr<Roster::Look> Roster::look()
+{
+	if (std::find(mapped_.begin(), mapped_.end(), nullptr) == mapped_.end())
+		return nullptr;
+	if (look_ && look_->has_ended.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+		return look_;
+	if (looking_.joinable())
+		looking_.join();
+	look_ = std::make_shared<Look>();
+	look_->seen.assign(mapped_.size(), UINT64_MAX);
+	look_->has_ended = look_->end.get_future().share();
+	looking_ = std::thread([this, look = look_] {
+		for (unsigned rank = 0; rank < mapped_.size(); rank++) {
+			uint64_t seen;
+
+			if (!mapped_[rank] && oriel_window_get(window_, rank, 0, &seen, sizeof(seen)) == ORIEL_OK)
+				__atomic_store_n(&look->seen[rank], seen, __ATOMIC_RELEASE);
+		}
+		look->end.set_value();
+	});
+	return look_;
+}
+
 std::string Roster::missing(uint64_t number)
 {
-	const unsigned ranks = (unsigned)mapped_.size();
-	auto answers = std::make_shared<std::vector<uint64_t>>(ranks, UINT64_MAX);
-	auto done = std::make_shared<std::promise<void>>();
-	auto future = done->get_future();
 	std::vector<unsigned> late, silent;
+	std::unique_lock<std::mutex> lock(mutex_);
+	auto asked = is_closed_ ? nullptr : look();
 
-	{
-		std::lock_guard<std::mutex> lock(mutex_);
-		if (is_closed_)
-			return "the process group was shut down";
-		// A rank that stands still answers no get, so that another thread asks.
-		looking_.emplace_back([this, ranks, answers, done] {
-			for (unsigned rank = 0; rank < ranks; rank++) {
-				uint64_t seen;
-
-				if (!mapped_[rank] &&
-				    oriel_window_get(window_, rank, 0, &seen, sizeof(seen)) == ORIEL_OK)
-					__atomic_store_n(&(*answers)[rank], seen, __ATOMIC_RELEASE);
-			}
-			done->set_value();
-		});
+	if (asked) {
+		lock.unlock();
+		asked->has_ended.wait_for(LOOK_LIMIT);
+		lock.lock();
 	}
-	// The window, too, stays until that thread has ended.
-	future.wait_for(std::chrono::milliseconds(LOOK_MS));
-	for (unsigned rank = 0; rank < ranks; rank++) {
-		const uint64_t *at = mapped_[rank] ? mapped_[rank] : &(*answers)[rank];
+	if (is_closed_)
+		return "the process group was shut down";
+	for (unsigned rank = 0; rank < mapped_.size(); rank++) {
+		const uint64_t *at = mapped_[rank] ? mapped_[rank] : &asked->seen[rank];
 		uint64_t seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 
 		if (seen == UINT64_MAX)

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -57,7 +58,7 @@ class Roster {
 	// This rank executes its collective @number, from 1 on.
 	void begin(uint64_t number) { __atomic_store_n(mine_, number, __ATOMIC_RELAXED); }
 	// A text that names the ranks that have not begun collective @number; for people, since they
-	// may begin it meanwhile. Any thread; takes LOOK_MS at most.
+	// may begin it meanwhile. Any thread; takes LOOK_LIMIT at most.
 	std::string missing(uint64_t number);
 
 	struct oriel_window *window() const { return window_; } // for its barriers and signals
@@ -65,14 +66,24 @@ class Roster {
 	void abort(const std::string &why) { oriel_comm_abort(comm_, why.c_str()); }
 
  private:
-	static constexpr unsigned LOOK_MS = 300;
+	static constexpr std::chrono::milliseconds LOOK_LIMIT{300};
+
+	// The numbers of ranks whose memory is not mapped; UINT64_MAX of those that have not answered.
+	struct Look {
+		std::vector<uint64_t> seen;
+		std::promise<void> end;
+		std::shared_future<void> has_ended;
+	};
+
+	std::shared_ptr<Look> look();
 
 	struct oriel_comm *const comm_;
 	struct oriel_window *window_ = nullptr;
 	uint64_t *mine_;
 	std::vector<const uint64_t *> mapped_; // of each rank; NULL of those whose memory is not mapped
-	std::mutex mutex_; // guards what follows
-	std::vector<std::thread> looking_;
+	std::mutex mutex_; // guards what follows, and keeps the window open while it is held
+	std::shared_ptr<Look> look_; // the last one
+	std::thread looking_;        // of it
 	bool is_closed_ = false;
 };
 
