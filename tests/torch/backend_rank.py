@@ -4,6 +4,7 @@
 import datetime
 import os
 import re
+import resource
 import sys
 import threading
 import time
@@ -355,6 +356,20 @@ def refusals(rank, size):
     }.items():
         raises(name, call)
     dist.barrier()
+
+
+@part
+def memory(rank, size):
+    """One rank has no memory for the object of the first long scatter: no other waits for it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    output = torch.empty(1 << 20)
+    inputs = [torch.full((1 << 20,), float(r)) for r in range(size)] if rank == 0 else None
+    if rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))  # which memory of the library is a file for
+    raises("memory for results" if rank == 1 else "rank 1: ", dist.scatter, output, inputs)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    dist.scatter(output, inputs)
+    assert (output == rank).all()
 
 
 @part

@@ -13,7 +13,7 @@ import pytest
 
 RANK = pathlib.Path(__file__).with_name("backend_rank.py")
 PARTS = ["broadcasts", "gathers", "exchanges", "reductions", "roots", "messages", "any_source", "lengths_that_differ", "works",
-         "modes", "groups", "monitored", "refusals", "profiled", "timeouts", "splits", "windows",
+         "modes", "groups", "monitored", "refusals", "memory", "profiled", "timeouts", "splits", "windows",
          "symmetric"]
 
 

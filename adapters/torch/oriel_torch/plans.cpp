@@ -80,8 +80,15 @@ void Plans::prepare(Plan<Object> &plan, size_t length, Create create, Destroy de
 	plan.object = nullptr;
 	view.size = sizeof(view);
 	view.kind = ORIEL_VIEW_BUFFER;
-	view.buffer = plan.memory.at_least(std::max(length, PIECE));
-	view.length = plan.memory.length();
+	view.length = std::max(length, PIECE);
+	try {
+		view.buffer = plan.memory.at_least(view.length);
+		view.length = plan.memory.length();
+	} catch (...) {
+		// No rank waits for this one: without a buffer the call fails on all.
+		create(&view, &object);
+		throw;
+	}
 	check(create(&view, &object), what);
 	plan.object = object;
 }
