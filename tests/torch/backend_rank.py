@@ -167,6 +167,11 @@ def reductions(rank, size):
         dist.all_reduce(sparse)
         expected = torch.diag(torch.arange(size - 1, -1, -1.0))
         assert torch.equal(sparse.to_dense(), expected.unsqueeze(-1).expand(size, size, 3) if dense else expected)
+    if PutOptions:
+        tensor = torch.ones(2, dtype=torch.int64)
+        dist.all_reduce(tensor, dist._make_nccl_premul_sum(torch.tensor(2 ** 53 + 1)))
+        assert tensor.tolist() == [size * (2 ** 53 + 1)] * 2
+        raises("the factor 0.5 is no whole number", dist.all_reduce, tensor, dist._make_nccl_premul_sum(0.5))
     raises("of sparse tensors backend oriel has sums", dist.all_reduce, torch.eye(2).to_sparse(), dist.ReduceOp.MAX)
     raises("no band of Float", dist.all_reduce, torch.ones(1), dist.ReduceOp.BAND)
 

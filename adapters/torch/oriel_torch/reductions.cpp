@@ -3,6 +3,7 @@
 // bits of a result, which do not depend on timing.
 #include "backend.hpp"
 
+#include <cmath>
 #include <cstring>
 
 namespace oriel_torch {
@@ -89,6 +90,13 @@ static enum oriel_op op_of(const c10d::ReduceOp &op, bool is_bool)
 	}
 }
 
+static int64_t whole(double factor, const char *what, at::ScalarType type)
+{
+	TORCH_CHECK(factor == std::trunc(factor) && std::abs(factor) < 0x1p63, what, ": PREMUL_SUM of ", type,
+		    ": the factor ", factor, " is no whole number of 64 bits");
+	return (int64_t)factor;
+}
+
 Reduction::Reduction(at::ScalarType type, const c10d::ReduceOp &op, const char *what)
 {
 	enum oriel_type accumulation;
@@ -103,15 +111,21 @@ Reduction::Reduction(at::ScalarType type, const c10d::ReduceOp &op, const char *
 		return;
 	auto *supplement = dynamic_cast<PreMulSum *>(op.supplement_.get());
 	TORCH_CHECK(supplement, what, ": PREMUL_SUM without a factor");
-	double value = supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>()
-							   : supplement->double_factor;
+	const at::Tensor &given = supplement->tensor_factor;
+
+	if (accumulation != ORIEL_TYPE_FP32 && accumulation != ORIEL_TYPE_FP64) {
+		// The low bytes of a factor of fewer bits are the same.
+		factor.i = given.defined() && at::isIntegralType(given.scalar_type(), true)
+				   ? given.item<int64_t>()
+				   : whole(given.defined() ? given.item<double>() : supplement->double_factor, what, type);
+		return;
+	}
+	double value = given.defined() ? given.item<double>() : supplement->double_factor;
 
 	if (accumulation == ORIEL_TYPE_FP32)
 		factor.f = (float)value;
-	else if (accumulation == ORIEL_TYPE_FP64)
+	else
 		factor.d = value;
-	else // the low bytes of a factor of fewer bits are the same
-		factor.i = (int64_t)value;
 }
 
 // Complex numbers are pairs of real ones where the operation allows that.
