@@ -4,7 +4,7 @@
 
 Runs rank.py with each number of ranks on this machine, by the Python that runs this: both backends, and
 mpi4py with Open MPI, in turns in the same processes, so that the load of the machine is that of all. Prints
-a table, and writes it as a page with --page.
+a table, and writes it as a page with --page. Torch's flight recorder is off, which takes more than a short operation.
 
 Needs mpirun of Open MPI (scripts/setup --bench) and mpi4py (pip install mpi4py); says so where one is missing,
 and --without-mpi does without.
@@ -39,7 +39,7 @@ def rows_of(ranks, laps, tests, with_mpi):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     base = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-            "LAPS": str(laps), "OMP_NUM_THREADS": "1"}
+            "LAPS": str(laps), "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "0"}
     if with_mpi:
         done = subprocess.run([*mpirun(ranks), sys.executable, HERE / "rank.py", *tests], env=base, timeout=1800,
                               stdout=subprocess.PIPE, text=True, check=True)
@@ -106,7 +106,8 @@ def main():
             f"{oriel.version()}; torch {torch.__version__}, Python {sys.version.split()[0]}; "
             f"{'' if args.without_mpi else mpi_version() + '; '}{machine()}, load "
             f"{os.getloadavg()[1]:.1f} when it ended. Medians, best and spread of {args.laps} laps in turns, us a call on rank "
-            "0, tensors of float32; bytes are those of one rank; by\n\n"
+            "0, tensors of float32; bytes are those of one rank; without torch's flight recorder (`TORCH_FR_BUFFER_SIZE=0`); "
+            "by\n\n"
             f"    bench/torch/run.py {' '.join(sys.argv[1:])}\n\n"
             f"The goal is {SMALL_GOAL} times gloo up to {SMALL // K} KiB and {LARGE_GOAL} times above; `send_recv` is half a "
             "ping-pong. `copy` is a bare copy, on all ranks at once, of the bytes that a rank receives: no collective of long "
