@@ -530,7 +530,8 @@ enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_
 
 /*
  * @health as one line of text or one JSON object. Returns the length that was
- * needed, as snprintf() does.
+ * needed, as snprintf() does; 0 if @health is NULL, or @buffer is and @length
+ * is not 0: see oriel_last_error().
  */
 size_t oriel_health_text(const struct oriel_health *health, char *buffer, size_t length);
 size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t length);

@@ -185,6 +185,11 @@ enum oriel_status ori_fail_at_end(const char *format, ...)
 	return ORIEL_ERR_RANGE;
 }
 
+enum oriel_status ori_fail_null(const char *call, const char *parameter)
+{
+	return ori_fail(ORIEL_ERR_INVALID, "%s: %s is NULL", call, parameter);
+}
+
 enum oriel_status ori_misuse(const char *format, ...)
 {
 	va_list args;

@@ -36,6 +36,9 @@ enum oriel_status ori_fail_nomem(size_t length, const char *format, ...)
  */
 enum oriel_status ori_fail_at_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Record ORIEL_ERR_INVALID: "@call: @parameter is NULL". */
+enum oriel_status ori_fail_null(const char *call, const char *parameter);
+
 /*
  * Record ORIEL_ERR_STATE for a destroy function that refuses. The level is warn, since its
  * caller may never look at the status.
@@ -87,6 +90,7 @@ enum oriel_status ori_error_end(const struct ori_error *error, enum oriel_status
 #define ori_fail_errno(status, ...) (ori_fail_errno(status, __VA_ARGS__), (status))
 #define ori_fail_nomem(...) (ori_fail_nomem(__VA_ARGS__), ORIEL_ERR_NOMEM)
 #define ori_fail_at_end(...) (ori_fail_at_end(__VA_ARGS__), ORIEL_ERR_RANGE)
+#define ori_fail_null(...) (ori_fail_null(__VA_ARGS__), ORIEL_ERR_INVALID)
 #define ori_misuse(...) (ori_misuse(__VA_ARGS__), ORIEL_ERR_STATE)
 #endif
 

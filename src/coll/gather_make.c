@@ -513,7 +513,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	enum oriel_status status;
 
 	if (!handle)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", call);
 	status = make_begin(kind, comm, view, reduction, attr, call, &request, &g);
 	if (status != ORIEL_OK)
 		return status;

@@ -55,6 +55,8 @@ enum oriel_status oriel_comm_attached(struct oriel_comm *comm, const void *key, 
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	const struct ori_attachment *a;
 
+	if (status == ORIEL_OK && !object)
+		status = ori_fail_null(__func__, "object");
 	if (status != ORIEL_OK)
 		return status;
 	pthread_mutex_lock(&comm->attachments_lock);

@@ -47,6 +47,8 @@ enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 {
 	enum oriel_status status = comm_check_rank(comm, peer, __func__);
 
+	if (status == ORIEL_OK && !path)
+		status = ori_fail_null(__func__, "path");
 	if (status == ORIEL_OK)
 		*path = (enum oriel_path)comm->host_paths.of[peer].path;
 	return status;
@@ -59,7 +61,7 @@ enum oriel_status oriel_comm_origin(const struct oriel_comm *comm, unsigned rank
 	if (status != ORIEL_OK)
 		return status;
 	if (!origin)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_origin: origin is NULL");
+		return ori_fail_null(__func__, "origin");
 	*origin = comm->origin ? comm->origin[rank] : rank;
 	return ORIEL_OK;
 }
@@ -147,6 +149,8 @@ enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigne
 
 	if (status == ORIEL_OK)
 		status = comm_check_rank(comm, to, __func__);
+	if (status == ORIEL_OK && !path)
+		status = ori_fail_null(__func__, "path");
 	if (status == ORIEL_OK)
 		*path = ori_classify(&comm->hosts[from], from, &comm->hosts[to], to, NULL, 0);
 	return status;
@@ -168,6 +172,8 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
+	if (status == ORIEL_OK && !rank)
+		status = ori_fail_null(__func__, "rank");
 	if (status != ORIEL_OK)
 		return status;
 	if (index >= comm->host_paths.domain_size)
@@ -184,6 +190,8 @@ enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned
 {
 	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 
+	if (status == ORIEL_OK && !index)
+		status = ori_fail_null(__func__, "index");
 	if (status != ORIEL_OK)
 		return status;
 	if (comm->host_paths.of[rank].domain_index == ORIEL_DEV_NO_INDEX)
@@ -198,6 +206,8 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
+	if (status == ORIEL_OK && !rank)
+		status = ori_fail_null(__func__, "rank");
 	if (status != ORIEL_OK)
 		return status;
 	if (index + 1 >= comm->size || index + 1 == 0)
@@ -214,6 +224,8 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 {
 	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 
+	if (status == ORIEL_OK && !index)
+		status = ori_fail_null(__func__, "index");
 	if (status != ORIEL_OK)
 		return status;
 	if (rank == comm->rank)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/wait_text.h"
 #include "comm/exchange.h"
 #include "rdma/rdma.h"
@@ -234,10 +235,21 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 				ori_what_noun(health_what(h)), h->id, h->expected, h->seen, end);
 }
 
+static bool health_is_given(const struct oriel_health *h, const char *buffer, size_t length,
+			    const char *call)
+{
+	if (h && (buffer || !length))
+		return true;
+	(void)ori_fail_null(call, h ? "buffer" : "health");
+	return false;
+}
+
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
 {
 	char peer[48] = "", end[128];
 
+	if (!health_is_given(h, buffer, length, __func__))
+		return 0;
 	if (h->status == ORIEL_OK)
 		return (size_t)snprintf(buffer, length, "all is well");
 	if (h->silent_ns && h->awaited >= 0 && h->awaited != h->rank)
@@ -272,6 +284,8 @@ size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t leng
 {
 	char more[320];
 
+	if (!health_is_given(h, buffer, length, __func__))
+		return 0;
 	health_more_json(h, more, sizeof(more));
 	return (size_t)snprintf(buffer, length,
 				"{\"status\":\"%s\",\"what\":\"%s\",\"finder\":%u,"

@@ -44,6 +44,8 @@ enum oriel_status oriel_memory_identity(struct oriel_comm *comm, const void *add
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	uint64_t id;
 
+	if (status == ORIEL_OK && !identity)
+		status = ori_fail_null(__func__, "identity");
 	if (status != ORIEL_OK)
 		return status;
 	if (!address || !length || (uintptr_t)address + length < length)
@@ -164,6 +166,8 @@ enum oriel_status oriel_region_peer_length(const struct oriel_region *region, un
 {
 	enum oriel_status status = region_check(region, peer, __func__);
 
+	if (status == ORIEL_OK && !length)
+		status = ori_fail_null(__func__, "length");
 	if (status == ORIEL_OK)
 		*length = region->maps[peer].length;
 	return status;
@@ -174,6 +178,8 @@ enum oriel_status oriel_region_peer_address(const struct oriel_region *region, u
 {
 	enum oriel_status status = region_check(region, peer, __func__);
 
+	if (status == ORIEL_OK && !address)
+		status = ori_fail_null(__func__, "address");
 	if (status != ORIEL_OK)
 		return status;
 	if (!region->maps[peer].address)
@@ -192,6 +198,8 @@ enum oriel_status oriel_region_table(const struct oriel_region *region,
 	enum oriel_status status = region_check(region, 0, __func__);
 	unsigned own, peer;
 
+	if (status == ORIEL_OK && !table)
+		status = ori_fail_null(__func__, "table");
 	if (status != ORIEL_OK)
 		return status;
 	own = region->comm->rank;

@@ -260,7 +260,7 @@ enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **addre
 	struct ori_mem *m;
 
 	if (!address)
-		return ori_fail(ORIEL_ERR_INVALID, "address is NULL");
+		return ori_fail_null(__func__, "address");
 	status = memory_alloc(length, flags, ORI_MEM_USER, &m);
 	if (status == ORIEL_OK)
 		*address = m->address;

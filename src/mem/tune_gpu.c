@@ -5,13 +5,17 @@
  */
 #include <oriel/tune.h>
 
+#include "base/error.h"
 #include "sys/gpu.h"
 
 enum oriel_status oriel_tune_gpu_open(unsigned rank, struct CUstream_st **stream)
 {
+	enum oriel_status status;
 	void *opened = NULL;
-	enum oriel_status status = ori_gpu_primary_open(rank, &opened);
 
+	if (!stream)
+		return ori_fail_null(__func__, "stream");
+	status = ori_gpu_primary_open(rank, &opened);
 	if (status == ORIEL_OK)
 		*stream = opened;
 	return status;

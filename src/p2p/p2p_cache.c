@@ -235,7 +235,7 @@ enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p
 	if (status != ORIEL_OK)
 		return status;
 	if (!ctx)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: context is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: ctx is NULL");
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;

@@ -296,7 +296,7 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 	enum oriel_status status;
 
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: context is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: ctx is NULL");
 	status = ori_attr_read("oriel_p2p_context_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
 		status = ori_attr_check_reserved("oriel_p2p_context_attr.reserved", attr.reserved);

@@ -331,7 +331,9 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 		status = ori_attr_check_reserved("oriel_p2p_mock_attr.reserved", attr.reserved);
 	if (status != ORIEL_OK)
 		return status;
-	if (!mock || attr.order > ORIEL_P2P_MOCK_MANUAL)
+	if (!mock)
+		return ori_fail_null(__func__, "mock");
+	if (attr.order > ORIEL_P2P_MOCK_MANUAL)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
 	m = ori_handle_alloc(ORI_HANDLE_P2P_MOCK, sizeof(*m));
 	if (!m)
@@ -391,6 +393,8 @@ enum oriel_status oriel_p2p_mock_peek(const struct oriel_p2p_mock *mock, unsigne
 	enum oriel_status status = ori_handle_check(mock, ORI_HANDLE_P2P_MOCK, __func__);
 	const struct mock_event *e;
 
+	if (status == ORIEL_OK && !event)
+		status = ori_fail_null(__func__, "event");
 	if (status != ORIEL_OK)
 		return status;
 	if (index >= mock->count)

@@ -111,6 +111,8 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct oriel_copies *c;
 
+	if (status == ORIEL_OK && !out)
+		status = ori_fail_null(__func__, "copies");
 	if (status != ORIEL_OK)
 		return status;
 	c = ori_handle_alloc(ORI_HANDLE_COPIES, sizeof(*c));
@@ -176,6 +178,8 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 {
 	enum oriel_status status = ori_handle_check(c, ORI_HANDLE_COPIES, __func__);
 
+	if (status == ORIEL_OK && !memory)
+		status = ori_fail_null(__func__, "memory");
 	if (status != ORIEL_OK)
 		return status;
 	if (c->memory)
@@ -217,7 +221,9 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 {
 	enum oriel_status status = ori_handle_check(c, ORI_HANDLE_COPIES, __func__);
 
-	if (status != ORIEL_OK)
+	if (status == ORIEL_OK && length && (!to || !from))
+		status = ori_fail_null(__func__, to ? "from" : "to");
+	if (status != ORIEL_OK || !length)
 		return status;
 	if (!c->comm->gpu) {
 		memcpy(to, from, length);

@@ -22,6 +22,8 @@ enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark *
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct oriel_mark *mark;
 
+	if (status == ORIEL_OK && !out)
+		status = ori_fail_null(__func__, "mark");
 	if (status != ORIEL_OK)
 		return status;
 	mark = ori_handle_alloc(ORI_HANDLE_MARK, sizeof(*mark));
@@ -77,6 +79,8 @@ enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstre
 
 	if (status == ORIEL_OK)
 		status = mark_check_gpu(comm, __func__);
+	if (status == ORIEL_OK && !is_capturing)
+		status = ori_fail_null(__func__, "is_capturing");
 	if (status != ORIEL_OK)
 		return status;
 	return comm->gpu->ops->stream_is_capturing(comm->gpu, ori_gpu_stream(stream), is_capturing);

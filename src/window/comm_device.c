@@ -81,7 +81,9 @@ enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_
 	if (status != ORIEL_OK)
 		return status;
 	w = comm_device_find(comm, __func__);
-	return w ? oriel_window_fault(w, fault) : ORIEL_ERR_STATE;
+	if (!w)
+		return ORIEL_ERR_STATE;
+	return fault ? oriel_window_fault(w, fault) : ori_fail_null(__func__, "fault");
 }
 
 /* The same on all ranks. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives operations of host threads that fail their texts. window_host.c calls it.
+ * Gives operations that fail their texts. window_host.c calls it, and window_stream.c where memory
+ * is missing.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -173,6 +173,17 @@ enum oriel_status oriel_window_put_table_on_stream(struct oriel_window *w, void 
 	return gather_put_each_on_stream(w, &put, stream, __func__);
 }
 
+/* The arguments of one execution by all ranks; @missing names one that is NULL. */
+struct gather_given {
+	struct ori_kernel_call call;
+	const char *missing;
+};
+
+static enum oriel_status gather_check_given(const struct gather_given *given, const char *name)
+{
+	return given->missing ? ori_fail_null(name, given->missing) : ORIEL_OK;
+}
+
 static enum oriel_status gather_check_parts(const struct oriel_window *w, uint32_t parts)
 {
 	/* Each part has signals of its own. */
@@ -183,18 +194,27 @@ static enum oriel_status gather_check_parts(const struct oriel_window *w, uint32
 
 typedef enum oriel_status gather_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
-static enum oriel_status gather_check_memory(const struct oriel_window *w, gather_act *act,
-					     const struct ori_kernel_call *c, const char *name)
+/* Is memory of this rank read, if @is_rooted as that of the root alone? */
+static bool gather_reads(const struct oriel_window *w, const struct ori_kernel_call *c,
+			 bool is_rooted)
 {
-	bool is_read = c->length && (act != ori_act_broadcast || c->peer == w->device.rank);
+	uint32_t rank;
 
-	if (act == ori_act_exchange && !c->layout)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the layout is NULL", name,
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
-	if (is_read && !c->memory)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
-				name, ORIEL_DEV_WINDOW_NUMBER(w->device.number));
-	return ORIEL_OK;
+	/* A layout for a GPU cannot be read here. */
+	for (rank = 0; c->layout && !w->gpu && rank < w->device.ranks; rank++)
+		if (c->layout[rank].send_length)
+			return true;
+	return c->length && (!is_rooted || c->peer == w->device.rank);
+}
+
+static enum oriel_status gather_check_memory(const struct oriel_window *w,
+					     const struct ori_kernel_call *c, bool is_rooted,
+					     const char *name)
+{
+	if (c->memory || !gather_reads(w, c, is_rooted))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL", name,
+			ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 }
 
 /* Gives the status that device functions returned to a host thread a text. */
@@ -217,16 +237,19 @@ static enum oriel_status gather_end(const struct ori_window_call *call,
 
 /* Runs all parts, one after the other. */
 static enum oriel_status gather_parts(struct oriel_window *w, gather_act *act,
-				      const struct ori_kernel_call *c, const char *name)
+				      const struct gather_given *given, const char *name)
 {
-	enum oriel_status status = ori_window_check_host(w, name), sent = ORIEL_OK;
+	enum oriel_status status = gather_check_given(given, name), sent = ORIEL_OK;
+	const struct ori_kernel_call *c = &given->call;
 	struct ori_window_call call;
 	struct ori_act a = {.w = &call.device, .group = oriel_dev_thread()};
 
 	if (status == ORIEL_OK)
+		status = ori_window_check_host(w, name);
+	if (status == ORIEL_OK)
 		status = gather_check_parts(w, c->parts);
 	if (status == ORIEL_OK)
-		status = gather_check_memory(w, act, c, name);
+		status = gather_check_memory(w, c, act == ori_act_broadcast, name);
 	if (status == ORIEL_OK)
 		status = ori_comm_check(w->comm);
 	if (status == ORIEL_OK)
@@ -251,52 +274,64 @@ static enum oriel_status gather_parts(struct oriel_window *w, gather_act *act,
 }
 
 static enum oriel_status gather_parts_on_stream(struct oriel_window *w, enum ori_kernel kernel,
-						const struct ori_kernel_call *call,
+						const struct gather_given *given,
 						struct CUstream_st *stream, const char *name)
 {
-	enum oriel_status status = ori_window_check_gpu(w, name);
+	enum oriel_status status = gather_check_given(given, name);
 
 	if (status == ORIEL_OK)
-		status = gather_check_parts(w, call->parts);
-	return status == ORIEL_OK ? ori_window_stream_gather(w, kernel, call, stream) : status;
+		status = ori_window_check_gpu(w, name);
+	if (status == ORIEL_OK)
+		status = gather_check_parts(w, given->call.parts);
+	if (status == ORIEL_OK)
+		status = gather_check_memory(w, &given->call, kernel == ORI_KERNEL_BROADCAST, name);
+	if (status != ORIEL_OK)
+		return status;
+	return ori_window_stream_gather(w, kernel, &given->call, stream);
 }
 
-static struct ori_kernel_call gather_call(const struct oriel_dev_gather *gather, uint32_t parts,
-					  const void *from, size_t length)
+static struct gather_given gather_call(const struct oriel_dev_gather *gather, uint32_t parts,
+				       const void *from, size_t length)
 {
-	return (struct ori_kernel_call){.memory = (void *)(uintptr_t)from,
-					.length = length,
-					.parts = parts,
-					.gather = *gather};
+	struct gather_given given = {.call = {.memory = (void *)(uintptr_t)from,
+					      .length = length,
+					      .parts = parts},
+				     .missing = gather ? NULL : "gather"};
+
+	if (gather)
+		given.call.gather = *gather;
+	return given;
 }
 
-static struct ori_kernel_call gather_call_broadcast(const struct oriel_dev_gather *gather,
-						    uint32_t parts, unsigned root, const void *from,
-						    size_t length)
+static struct gather_given gather_call_broadcast(const struct oriel_dev_gather *gather,
+						 uint32_t parts, unsigned root, const void *from,
+						 size_t length)
 {
-	struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	struct gather_given given = gather_call(gather, parts, from, length);
 
-	call.peer = root;
-	return call;
+	given.call.peer = root;
+	return given;
 }
 
-static struct ori_kernel_call gather_call_exchange(const struct oriel_dev_gather *gather,
-						   uint32_t parts, const void *from,
-						   const struct oriel_dev_alltoallv *layout)
+static struct gather_given gather_call_exchange(const struct oriel_dev_gather *gather,
+						uint32_t parts, const void *from,
+						const struct oriel_dev_alltoallv *layout)
 {
-	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
+	struct gather_given given = gather_call(gather, parts, from, 0);
 
-	call.layout = layout;
-	return call;
+	given.call.layout = layout;
+	if (!layout)
+		given.missing = "layout";
+	return given;
 }
 
 enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length)
 {
-	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	const struct gather_given given = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ori_act_gather_lines, &call, __func__);
+	return gather_parts(w, ori_act_gather_lines, &given, __func__);
 }
 
 enum oriel_status oriel_window_gather_lines_on_stream(struct oriel_window *w,
@@ -304,18 +339,18 @@ enum oriel_status oriel_window_gather_lines_on_stream(struct oriel_window *w,
 						      uint32_t parts, const void *from,
 						      size_t length, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	const struct gather_given given = gather_call(gather, parts, from, length);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_LINES, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_LINES, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
 					   const void *from, size_t length)
 {
-	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	const struct gather_given given = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ori_act_gather_puts, &call, __func__);
+	return gather_parts(w, ori_act_gather_puts, &given, __func__);
 }
 
 enum oriel_status oriel_window_gather_puts_on_stream(struct oriel_window *w,
@@ -323,19 +358,18 @@ enum oriel_status oriel_window_gather_puts_on_stream(struct oriel_window *w,
 						     uint32_t parts, const void *from,
 						     size_t length, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	const struct gather_given given = gather_call(gather, parts, from, length);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_PUTS, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_PUTS, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 					 const struct oriel_dev_gather *gather, uint32_t parts,
 					 unsigned root, const void *from, size_t length)
 {
-	const struct ori_kernel_call call =
-		gather_call_broadcast(gather, parts, root, from, length);
+	const struct gather_given given = gather_call_broadcast(gather, parts, root, from, length);
 
-	return gather_parts(w, ori_act_broadcast, &call, __func__);
+	return gather_parts(w, ori_act_broadcast, &given, __func__);
 }
 
 enum oriel_status oriel_window_broadcast_on_stream(struct oriel_window *w,
@@ -343,19 +377,18 @@ enum oriel_status oriel_window_broadcast_on_stream(struct oriel_window *w,
 						   uint32_t parts, unsigned root, const void *from,
 						   size_t length, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
-		gather_call_broadcast(gather, parts, root, from, length);
+	const struct gather_given given = gather_call_broadcast(gather, parts, root, from, length);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_BROADCAST, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_BROADCAST, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					const struct oriel_dev_gather *gather, uint32_t parts,
 					const void *from, const struct oriel_dev_alltoallv *layout)
 {
-	const struct ori_kernel_call call = gather_call_exchange(gather, parts, from, layout);
+	const struct gather_given given = gather_call_exchange(gather, parts, from, layout);
 
-	return gather_parts(w, ori_act_exchange, &call, __func__);
+	return gather_parts(w, ori_act_exchange, &given, __func__);
 }
 
 enum oriel_status oriel_window_exchange_on_stream(struct oriel_window *w,
@@ -364,21 +397,24 @@ enum oriel_status oriel_window_exchange_on_stream(struct oriel_window *w,
 						  const struct oriel_dev_alltoallv *layout,
 						  struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call = gather_call_exchange(gather, parts, from, layout);
+	const struct gather_given given = gather_call_exchange(gather, parts, from, layout);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_EXCHANGE, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_EXCHANGE, &given, stream, __func__);
 }
 
-static struct ori_kernel_call gather_call_reduce(const struct oriel_dev_gather *gather,
-						 const struct oriel_dev_reduction *reduction,
-						 uint32_t parts, const void *from, size_t count,
-						 bool by_owners)
+static struct gather_given gather_call_reduce(const struct oriel_dev_gather *gather,
+					      const struct oriel_dev_reduction *reduction,
+					      uint32_t parts, const void *from, size_t count,
+					      bool by_owners)
 {
-	struct ori_kernel_call call = gather_call(gather, parts, from, count);
+	struct gather_given given = gather_call(gather, parts, from, count);
 
-	call.reduction = *reduction;
-	call.op = by_owners;
-	return call;
+	if (reduction)
+		given.call.reduction = *reduction;
+	else
+		given.missing = "reduction";
+	given.call.op = by_owners;
+	return given;
 }
 
 enum oriel_status oriel_window_reduce_lines(struct oriel_window *w,
@@ -386,10 +422,10 @@ enum oriel_status oriel_window_reduce_lines(struct oriel_window *w,
 					    const struct oriel_dev_reduction *reduction,
 					    uint32_t parts, const void *from, size_t count)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts(w, ori_act_reduce_lines, &call, __func__);
+	return gather_parts(w, ori_act_reduce_lines, &given, __func__);
 }
 
 enum oriel_status oriel_window_reduce_lines_on_stream(struct oriel_window *w,
@@ -398,10 +434,10 @@ enum oriel_status oriel_window_reduce_lines_on_stream(struct oriel_window *w,
 						      uint32_t parts, const void *from,
 						      size_t count, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_LINES, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_LINES, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_slots(struct oriel_window *w,
@@ -409,10 +445,10 @@ enum oriel_status oriel_window_reduce_slots(struct oriel_window *w,
 					    const struct oriel_dev_reduction *reduction,
 					    uint32_t parts, const void *from, size_t count)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts(w, ori_act_reduce_staged, &call, __func__);
+	return gather_parts(w, ori_act_reduce_staged, &given, __func__);
 }
 
 enum oriel_status oriel_window_reduce_slots_on_stream(struct oriel_window *w,
@@ -421,10 +457,10 @@ enum oriel_status oriel_window_reduce_slots_on_stream(struct oriel_window *w,
 						      uint32_t parts, const void *from,
 						      size_t count, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_owners(struct oriel_window *w,
@@ -432,10 +468,10 @@ enum oriel_status oriel_window_reduce_owners(struct oriel_window *w,
 					     const struct oriel_dev_reduction *reduction,
 					     uint32_t parts, const void *from, size_t count)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, true);
 
-	return gather_parts(w, ori_act_reduce_staged, &call, __func__);
+	return gather_parts(w, ori_act_reduce_staged, &given, __func__);
 }
 
 enum oriel_status oriel_window_reduce_owners_on_stream(struct oriel_window *w,
@@ -444,10 +480,10 @@ enum oriel_status oriel_window_reduce_owners_on_stream(struct oriel_window *w,
 						       uint32_t parts, const void *from,
 						       size_t count, struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, true);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *w,
@@ -456,10 +492,10 @@ enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *w,
 						     uint32_t parts, const void *from, size_t count,
 						     struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_ROWS, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_ROWS, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_block_on_stream(struct oriel_window *w,
@@ -469,11 +505,11 @@ enum oriel_status oriel_window_reduce_block_on_stream(struct oriel_window *w,
 						      const void *from, size_t count,
 						      struct CUstream_st *stream)
 {
-	struct ori_kernel_call call =
+	struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	call.id = block;
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_BLOCK, &call, stream, __func__);
+	given.call.id = block;
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_BLOCK, &given, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_sums_on_stream(struct oriel_window *w,
@@ -482,8 +518,8 @@ enum oriel_status oriel_window_reduce_sums_on_stream(struct oriel_window *w,
 						     uint32_t parts, const void *from, size_t count,
 						     struct CUstream_st *stream)
 {
-	const struct ori_kernel_call call =
+	const struct gather_given given =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
 
-	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_SUMS, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_SUMS, &given, stream, __func__);
 }

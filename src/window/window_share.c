@@ -103,6 +103,9 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 {
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 
+	/* Alone: the other ranks wait as if this one had not called. */
+	if (status == ORIEL_OK && !buffer)
+		status = ori_fail_null(__func__, "buffer");
 	if (status == ORIEL_OK)
 		status = window_check_room(w, __func__);
 	if (status == ORIEL_OK)
@@ -169,6 +172,8 @@ enum oriel_status oriel_window_share_table(struct oriel_window *w,
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 	unsigned size;
 
+	if (status == ORIEL_OK && !buffer)
+		status = ori_fail_null(__func__, "buffer");
 	if (status == ORIEL_OK)
 		status = window_check_room(w, __func__);
 	if (status != ORIEL_OK)

@@ -260,8 +260,11 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 					 void *stream)
 {
 	struct ori_window_call call;
-	enum oriel_status status = stream_begin(&call, w, &stream);
+	enum oriel_status status;
 
+	if (stream_moves(kernel) && c->length && !c->memory)
+		return ori_window_host_null(w, kernel, c->op);
+	status = stream_begin(&call, w, &stream);
 	if (status == ORIEL_OK)
 		status = stream_check(w, &call.device, kernel, c);
 	if (status == ORIEL_OK && ori_pack_has_result(kernel, c))

@@ -472,9 +472,9 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_allgather_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_alltoall_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "all-to-all: the output pointer is NULL");
+	CHECK_TEXT(r, oriel_last_error(), "oriel_alltoall_create: the output pointer is NULL");
 	CHECK_STATUS(r, oriel_bcast_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "broadcast: the output pointer is NULL");
+	CHECK_TEXT(r, oriel_last_error(), "oriel_bcast_create: the output pointer is NULL");
 	/* A length of zero needs no address. */
 	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0));
 }

@@ -261,7 +261,7 @@ static void invalid_executions_are_rejected(struct rank *r)
 	CHECK_LAST(r, "beyond the");
 	CHECK_STATUS(r, oriel_window_exchange(s.window, &s.gather, 2, s.send, NULL),
 		     ORIEL_ERR_INVALID);
-	CHECK_LAST(r, "the layout is NULL");
+	CHECK_LAST(r, "oriel_window_exchange: layout is NULL");
 	CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 2, NULL, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "the caller's memory is NULL");
