@@ -70,7 +70,9 @@ enum oriel_status oriel_comm_device_atomics(const struct oriel_comm *comm,
 	if (status != ORIEL_OK)
 		return status;
 	w = comm_device_find(comm, __func__);
-	return w ? oriel_window_atomics(w, atomics) : ORIEL_ERR_STATE;
+	if (!w)
+		return ORIEL_ERR_STATE;
+	return atomics ? oriel_window_atomics(w, atomics) : ori_fail_null(__func__, "atomics");
 }
 
 enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_dev_fault *fault)

@@ -126,6 +126,7 @@ enum refusal {
 	X(HOST, AGREED, oriel_setting_get, setting, (0, NULL))                         \
 	X(HOST, NAMED, oriel_comm_device_as, device,                                   \
 	  (o.comm, ORIEL_DEV_VERSION, sizeof(struct oriel_dev_window), NULL))          \
+	X(HOST, NAMED, oriel_comm_device_atomics, atomics, (o.comm, NULL))             \
 	X(HOST, NAMED, oriel_comm_device_fault, fault, (o.comm, NULL))                 \
 	X(HOST, NAMED, oriel_region_publish, number, (o.region, NULL))                 \
 	X(HOST, AGREED, oriel_object_cache_query, info, (o.comm, NULL))                \
