@@ -196,8 +196,9 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
  * - if it is dead: no process listens at its address any more. So it is when it has destroyed
  *   @comm, or exited;
  * - if it is suspected: it did not come, or answer, within the timeout of @comm, or with
- *   ORIEL_HEARTBEAT did not run for as long (three seconds at least). Where no rank that is left
- *   maps memory with it, it is fenced: all queues to it are destroyed and all keys are invalid
+ *   ORIEL_HEARTBEAT did not run for as long (three seconds at least; twenty, or twice as long,
+ *   once the group is agreed on, while its ranks make the new communicator). Where no rank that is
+ *   left maps memory with it, it is fenced: all queues to it are destroyed and all keys are invalid
  *   before any rank returns. Mapped memory cannot be revoked: such a rank is killed where
  *   ORIEL_COMM_KILL_SUSPECTS allows that, and has ended before any rank returns; else all ranks
  *   get ORIEL_ERR_STATE, with a text that says what to do, and may call again.

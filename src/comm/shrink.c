@@ -167,7 +167,7 @@ static enum oriel_status shrink_kill(const struct shrink *s)
 static enum oriel_status shrink_meet(struct shrink *s, struct oriel_comm **made)
 {
 	struct oriel_comm *comm = s->comm;
-	uint64_t limit = ori_comm_half_timeout(comm);
+	uint64_t limit = ori_comm_answer_limit(comm);
 	struct ori_part_join join = {.extent = ori_split_extent(comm, s->ranks, s->count),
 				     .offer = &s->group.offer,
 				     .size = s->count,

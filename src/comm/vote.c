@@ -39,8 +39,23 @@ enum oriel_status ori_vote_open(struct oriel_comm *comm, struct ori_vote **out)
 	/* A rank closes its NICs before it comes here, and has no beats meanwhile. */
 	if (v->silence_ns && v->silence_ns < VOTE_SILENCE_NS)
 		v->silence_ns = VOTE_SILENCE_NS;
+	v->limit_ns = comm->timeout_ns;
 	*out = v;
 	return ORIEL_OK;
+}
+
+/*
+ * From the first agreement on a rank kills suspects or makes a communicator between two of them,
+ * and has no beats: ORIEL_HEARTBEAT is a limit instead. It is twice the one of the waits in there,
+ * so that a rank which waits for one that stands still comes in time.
+ */
+static void vote_limit_next(struct ori_vote *v)
+{
+	uint64_t boot = ori_setting_boot_limit(v->comm->timeout_ns);
+
+	v->silence_ns = 0;
+	if (boot < v->limit_ns / 2)
+		v->limit_ns = 2 * boot;
 }
 
 void ori_vote_close(struct ori_vote *v)
@@ -160,8 +175,7 @@ enum oriel_status ori_vote_agree(struct ori_vote *v, enum oriel_status status,
 		if (step != ORIEL_OK)
 			break;
 	}
-	/* From now on a rank makes a communicator between two agreements, and has no beats. */
-	v->silence_ns = 0;
+	vote_limit_next(v);
 	if (step == ORIEL_OK)
 		*value = v->comm->survive->last;
 	return step;

@@ -34,7 +34,8 @@ void ori_vote_close(struct ori_vote *vote);
 /*
  * Agree once. @status, with the last error of this thread, is what this rank brings. ORIEL_OK: all
  * ranks that are left have *@value. ORIEL_ERR_PEER: the others have removed this rank. Blocks; the
- * limit for each step of a rank is that of the communicator, or ORIEL_HEARTBEAT if it is silent.
+ * limit for each step of a rank is that of the communicator, or ORIEL_HEARTBEAT if it is silent;
+ * from the second agreement of a call on twice ori_setting_boot_limit(), if that is less.
  */
 enum oriel_status ori_vote_agree(struct ori_vote *vote, enum oriel_status status,
 				 ori_vote_choose *choose, void *context,

@@ -61,7 +61,7 @@ static bool vote_is_silent(struct ori_vote *v, unsigned peer)
 /* Gives up on @peer if its time is over. */
 void ori_vote_judge(struct ori_vote *v, unsigned peer)
 {
-	uint64_t limit = v->comm->timeout_ns, heard = v->peers[peer].heard_at;
+	uint64_t limit = v->limit_ns, heard = v->peers[peer].heard_at;
 
 	if (vote_is_silent(v, peer) ||
 	    (limit != ORIEL_TIMEOUT_INFINITE && ori_clock_ns() - heard >= limit))
@@ -77,7 +77,7 @@ void ori_vote_hear(struct vote_peer *p)
 /* Another rank counts from now on: it has some time left, even if this rank has waited for long. */
 void ori_vote_grant(struct ori_vote *v, unsigned peer)
 {
-	uint64_t limit = v->comm->timeout_ns, now = ori_clock_ns();
+	uint64_t limit = v->limit_ns, now = ori_clock_ns();
 	uint64_t grace = limit / VOTE_GRACE > VOTE_GRACE_NS ? limit / VOTE_GRACE : VOTE_GRACE_NS;
 	struct vote_peer *p = &v->peers[peer];
 

@@ -69,6 +69,7 @@ struct ori_vote {
 	struct oriel_comm *comm;
 	struct pollfd *fds;
 	uint64_t silence_ns; /* ORIEL_HEARTBEAT; 0: none */
+	uint64_t limit_ns;   /* for each step of a rank, or ORIEL_TIMEOUT_INFINITE */
 	unsigned leader;     /* by the last step */
 	bool is_leading;
 	uint64_t wait_at; /* the next sign of life of this rank */

@@ -25,6 +25,7 @@ FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 LONG = "60"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
 SHORT = None  # ... of tests that wait for it
 JOBS = 5  # of dead ranks, that run at the same time: the others wait, and take no CPU
+WAITING_JOBS = 12  # of stopped ranks, in which all ranks wait for most of the time
 
 
 class Job:
@@ -75,6 +76,16 @@ class Job:
         return (out.splitlines() or [""])[-1], self.ranks[rank].returncode
 
 
+# Where the log of a rank has a text it ends, or stops: rank 0, which leads, or one that follows.
+PHASES = ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
+          (3, "accepts agreement 1"), (3, "accepts agreement 2"),
+          (0, "agreement 2 is decided"), (3, "agreement 2 is decided"),
+          (0, "host "),
+          (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
+          (0, "proposes agreement 4"), (3, "accepts agreement 3"),
+          (3, "agreement 3 is decided"))
+
+
 class Shrink:
     """Mixed into one class for each path."""
     nodes = 0
@@ -112,7 +123,6 @@ class Shrink:
         self.lose(0, 1, 2, 4, 5, 6, 7)
 
     def test_one_more_is_lost_in_each_phase(self):
-        """Rank 0, which leads, or a rank that follows ends itself where the log has a text."""
         begun = time.monotonic()
 
         def check(doomed, text):
@@ -121,14 +131,7 @@ class Shrink:
             self.check(job, (doomed, 5))
             self.assertEqual(job.ranks[doomed].wait(), -signal.SIGKILL)
 
-        at_once.each_case(
-            self, check, ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
-                          (3, "accepts agreement 1"), (3, "accepts agreement 2"),
-                          (0, "agreement 2 is decided"), (3, "agreement 2 is decided"),
-                          (0, "host "),
-                          (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
-                          (0, "proposes agreement 4"), (3, "accepts agreement 3"),
-                          (3, "agreement 3 is decided")), JOBS)
+        at_once.each_case(self, check, PHASES, JOBS)
         self.assertLess(time.monotonic() - begun, int(LONG) / 2 - 1, "a loss was noticed by the limit")
 
     def test_a_rank_that_is_lost_while_the_others_connect_is_noticed_at_once(self):
@@ -151,8 +154,28 @@ class Shrink:
         self.check(job, (0, 3, 6))
 
 
-class Killed:
+class Stopped:
+    """A rank that stops meanwhile, with FLAGS that let the others go on without it."""
+
+    def check_phases(self, phases, **env):
+        def check(doomed, text):
+            job = self.start(SIZE - 2, *self.flags, "--stop", doomed, text, **env)
+            job.signal(signal.SIGKILL, 5)
+            self.check(job, (doomed, 5))
+
+        at_once.each_case(self, check, phases, WAITING_JOBS)
+
+    def test_one_more_stops_in_each_phase(self):
+        self.check_phases(PHASES, ORIEL_TIMEOUT=SHORT)
+
+    def test_one_that_stops_in_a_phase_is_lost_without_a_limit(self):
+        self.check_phases(((0, "agreement 1 is decided"), (3, "accepts agreement 2"), (0, "host "),
+                           (3, "agreement 2 is decided")), ORIEL_TIMEOUT="infinite", ORIEL_HEARTBEAT="3")
+
+
+class Killed(Stopped):
     """A rank that is stopped, and is mapped by others, one at least."""
+    flags = ("--kill",)
 
     def test_a_suspect_is_killed_if_that_is_allowed(self):
         def check(victim):
@@ -208,8 +231,9 @@ class Mapped(Shrink, Suspects, unittest.TestCase):
     pass
 
 
-class Fenced:
+class Fenced(Stopped):
     """A rank that is stopped, where each is on a node of its own."""
+    flags = ()
     nodes = SIZE
 
     def test_a_suspect_is_fenced(self):

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank for shrink_test.py: survivor [--kill] [--die RANK TEXT] [--retry] SIZE. The ranks put to
- * each other and meet at a barrier until that fails; then they shrink the communicator, and go on
- * until it has SIZE ranks. Rank RANK, by its first number, ends itself where its log has TEXT. With
- * --retry a shrink that was refused is called again after each line of standard input.
+ * A rank for shrink_test.py: survivor [--kill] [--die RANK TEXT | --stop RANK TEXT] [--retry] SIZE.
+ * The ranks put to each other and meet at a barrier until that fails; then they shrink the
+ * communicator, and go on until it has SIZE ranks. Rank RANK, by its first number, ends or stops
+ * itself where its log has TEXT. With --retry a shrink that was refused is called again after each
+ * line of standard input.
  *
  * It prints "ready"; for each shrink its status and text, and where it failed the ranks that may
  * still write to memory that was shared twice, to memory that was shared in between, and to other
@@ -27,6 +28,7 @@ static unsigned first_rank; /* of this process, in the first communicator */
 static void *shared, *between, *private;
 static bool is_doomed;
 static const char *last_words;
+static int last_signal;
 
 static void die(void *context, enum oriel_log_level level, const char *message)
 {
@@ -34,7 +36,7 @@ static void die(void *context, enum oriel_log_level level, const char *message)
 	if (getenv("SURVIVOR_TRACE"))
 		fprintf(stderr, "%u: %s\n", first_rank, message);
 	if (is_doomed && strstr(message, last_words))
-		raise(SIGKILL);
+		raise(last_signal);
 }
 
 static void expect(bool claim, const char *what)
@@ -183,6 +185,7 @@ int main(int argc, char **argv)
 		} else if (strcmp(argv[i], "--retry") == 0) {
 			has_retry = true;
 		} else {
+			last_signal = strcmp(argv[i], "--stop") == 0 ? SIGSTOP : SIGKILL;
 			doomed = (unsigned)atoi(argv[i + 1]);
 			last_words = argv[i + 2];
 			i += 2;
