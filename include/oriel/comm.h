@@ -193,8 +193,8 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
  * communicator; NULL: the attributes of @comm, as for oriel_comm_split().
  *
  * A rank is left out
- * - if it is dead: no process listens at its address any more. So it is when it has destroyed
- *   @comm, or exited;
+ * - if it is dead: its process has ended, or no longer listens at its address. So it is when it has
+ *   destroyed @comm, or exited;
  * - if it is suspected: it did not come, or answer, within the timeout of @comm, or with
  *   ORIEL_HEARTBEAT did not run for as long (three seconds at least; twenty, or twice as long,
  *   once the group is agreed on, while its ranks make the new communicator). Where no rank that is

@@ -10,12 +10,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "sys/process.h"
 #include "topo/classify.h"
 
 #define SURVIVE_KILL_NS UINT64_C(10000000000) /* a process whose memory is on disk dies slowly */
@@ -62,11 +64,13 @@ enum oriel_status ori_survive_open(struct oriel_comm *comm, bool is_remote,
 	s->number = 1;
 	comm->survive = s; /* ori_survive_close() undoes what follows */
 	s->of = calloc(comm->size, sizeof(*s->of));
+	s->births = calloc(comm->size, sizeof(*s->births));
 	s->pidfds = malloc(comm->size * sizeof(*s->pidfds));
 	for (peer = 0; s->pidfds && peer < comm->size; peer++)
 		s->pidfds[peer] = -1;
-	if (!s->of || !s->pidfds)
-		return ori_fail_nomem(comm->size * (sizeof(*s->of) + sizeof(*s->pidfds)),
+	if (!s->of || !s->births || !s->pidfds)
+		return ori_fail_nomem(comm->size * (sizeof(*s->of) + sizeof(*s->births) +
+						    sizeof(*s->pidfds)),
 				      "ORIEL_COMM_SHRINK of %u ranks", comm->size);
 	status = ori_fdsock_listen(address->name, &fd);
 	if (status == ORIEL_OK)
@@ -117,12 +121,33 @@ bool ori_survive_maps(const struct oriel_comm *comm, unsigned a, unsigned b)
 		ori_gpus_are_mapped(comm->hosts, a, b));
 }
 
+/* Do the processes of both ranks have numbers of one kernel and namespace? */
+static bool survive_sees(const struct oriel_comm *comm, unsigned a, unsigned b)
+{
+	const struct ori_host *of = comm->hosts;
+
+	return memcmp(of[a].boot_id, of[b].boot_id, sizeof(of[a].boot_id)) == 0 &&
+	       of[a].pid_ns == of[b].pid_ns && of[a].pid_ns;
+}
+
 bool ori_survive_may_kill(const struct oriel_comm *comm, unsigned rank, unsigned suspect)
 {
 	const struct ori_host *a = &comm->hosts[rank], *b = &comm->hosts[suspect];
 
-	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 && a->pid_ns == b->pid_ns &&
-	       a->pid_ns && a->uid == b->uid && a->token != b->token;
+	return survive_sees(comm, rank, suspect) && a->uid == b->uid && a->token != b->token;
+}
+
+bool ori_survive_has_ended(const struct oriel_comm *comm, unsigned peer)
+{
+	return ori_process_has_ended(comm->hosts[peer].pid, comm->survive->births[peer]);
+}
+
+bool ori_survive_is_another(const struct oriel_comm *comm, unsigned peer, int fd)
+{
+	struct ucred listener;
+
+	return survive_sees(comm, comm->rank, peer) && ori_fdsock_peer(fd, &listener) == ORIEL_OK &&
+	       (unsigned)listener.pid != comm->hosts[peer].pid;
 }
 
 enum oriel_status ori_survive_watch(struct oriel_comm *comm)
@@ -130,10 +155,13 @@ enum oriel_status ori_survive_watch(struct oriel_comm *comm)
 	unsigned peer;
 	int *fd;
 
-	if (!comm->survive || !(comm->attr.flags & ORIEL_COMM_KILL_SUSPECTS))
+	if (!comm->survive)
 		return ORIEL_OK;
 	for (peer = 0; peer < comm->size; peer++) {
-		if (!ori_survive_may_kill(comm, comm->rank, peer))
+		if (survive_sees(comm, comm->rank, peer))
+			comm->survive->births[peer] = ori_process_birth(comm->hosts[peer].pid);
+		if (!(comm->attr.flags & ORIEL_COMM_KILL_SUSPECTS) ||
+		    !ori_survive_may_kill(comm, comm->rank, peer))
 			continue;
 		fd = &comm->survive->pidfds[peer];
 		*fd = (int)syscall(SYS_pidfd_open, comm->hosts[peer].pid, 0);
@@ -188,10 +216,12 @@ static void survive_forget(struct ori_survive *s, unsigned size)
 		if (s->pidfds[peer] >= 0)
 			close(s->pidfds[peer]);
 	free(s->pidfds);
+	free(s->births);
 	free(s->of);
 	free(s->pieces);
 	s->pieces = NULL;
 	s->pidfds = NULL;
+	s->births = NULL;
 	s->of = NULL;
 }
 

@@ -57,6 +57,7 @@ struct ori_survive {
 	struct ori_tls_context *tls;        /* NULL: the job has no key */
 	struct ori_net_listener local, tcp; /* served while the rank votes */
 	int *pidfds;                        /* [size], -1 where there is none */
+	uint64_t *births;                   /* [size], of processes that this one sees, or 0 */
 	struct ori_vote_value last;         /* of the agreement before @number */
 	uint32_t number;                    /* of the next agreement, from 1 */
 	/* The suspects of the last shrink, if it was refused. */
@@ -74,8 +75,9 @@ enum oriel_status ori_survive_open(struct oriel_comm *comm, bool is_remote,
 /* Takes the addresses of all ranks, @stride bytes apart; hosts are known. */
 void ori_survive_join(struct oriel_comm *comm, const void *addresses, size_t stride);
 /*
- * Opens handles of the processes that ORIEL_COMM_KILL_SUSPECTS allows to kill. All of them have
- * still to take part in an agreement, so that no other process has their number.
+ * Remembers the processes of this machine, and opens handles of those that
+ * ORIEL_COMM_KILL_SUSPECTS allows to kill. All of them have still to take part in an agreement, so
+ * that no other process has their number.
  */
 enum oriel_status ori_survive_watch(struct oriel_comm *comm);
 /*
@@ -93,6 +95,15 @@ void ori_survive_close(struct oriel_comm *comm);
 /* The addresses where @peer listens; returns their number. */
 unsigned ori_survive_addresses(const struct oriel_comm *comm, unsigned peer,
 			       struct ori_address addresses[ORI_SURVIVE_ADDRESSES]);
+
+/*
+ * Has the process of @peer ended, as the kernel that it shares with this one says? False if they
+ * share none.
+ */
+bool ori_survive_has_ended(const struct oriel_comm *comm, unsigned peer);
+/* Is @fd, connected to the unix socket of @peer, that of another process, which has its name now?
+ */
+bool ori_survive_is_another(const struct oriel_comm *comm, unsigned peer, int fd);
 
 /* Do the two ranks map memory of each other, of the host or of GPUs? */
 bool ori_survive_maps(const struct oriel_comm *comm, unsigned a, unsigned b);

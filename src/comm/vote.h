@@ -9,9 +9,11 @@
  * D. Buntinas, "Scalable Distributed Consensus to Support MPI Fault Tolerance" (IPDPS 2012), with a
  * star in place of its tree; tests/model/vote_model.c explores it.
  *
- * A rank is dead if no process listens at its addresses any more, which its kernel says; it is
- * suspected if it has not answered for as long as the limit allows. A rank that is lost is not
- * listened to: where it comes later it is told so.
+ * A rank is dead if its kernel says that its process has ended, where this one sees it, or that it
+ * no longer listens at its addresses; it is suspected if it has not answered for as long as the
+ * limit allows. One that accepts at its addresses and does not answer shows nothing: it may be
+ * another process, which found them free. A rank that is lost is not listened to: where it comes
+ * later it is told so.
  */
 #ifndef ORI_COMM_VOTE_H
 #define ORI_COMM_VOTE_H

@@ -106,6 +106,16 @@ static enum oriel_status dial_hello(struct ori_vote *v, unsigned peer, enum vote
 	return ORIEL_AGAIN;
 }
 
+/*
+ * @error of the last connect(). A name of a unix socket has one owner: another user's shows that
+ * the rank has closed its own.
+ */
+static bool dial_is_refused(const struct ori_address *address, int error)
+{
+	return error == ECONNREFUSED ||
+	       (error == EADDRINUSE && address->family == ORI_ADDRESS_UNIX);
+}
+
 /* Begins with the next address. */
 static enum oriel_status dial_begin(struct ori_vote *v, struct vote_peer *p,
 				    const struct ori_address *addresses, unsigned count)
@@ -120,7 +130,7 @@ static enum oriel_status dial_begin(struct ori_vote *v, struct vote_peer *p,
 	p->patient_until = ori_deadline(DIAL_PATIENCE_NS);
 	if (ori_net_dial(p->out, &addresses[p->address], v->comm->survive->tls, NULL))
 		return ORIEL_OK;
-	return dial_next(p, count, errno == ECONNREFUSED);
+	return dial_next(p, count, dial_is_refused(&addresses[p->address], errno));
 }
 
 enum oriel_status ori_vote_dial(struct ori_vote *v, unsigned peer, enum vote_frame hello)
@@ -138,6 +148,10 @@ enum oriel_status ori_vote_dial(struct ori_vote *v, unsigned peer, enum vote_fra
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_net_step(p->out);
+	/* The same for a name that another process of this user has. */
+	if (status == ORIEL_OK && p->out->is_local &&
+	    ori_survive_is_another(v->comm, peer, p->out->fd))
+		return dial_next(p, count, true);
 	if (status == ORIEL_OK)
 		return dial_hello(v, peer, hello);
 	if (status == ORIEL_AGAIN && !ori_deadline_passed(p->patient_until))
@@ -160,7 +174,7 @@ static bool dial_parse(const struct ori_vote *v, struct ori_net_conn *conn, stru
 	       memcmp(hello->name, comm->survive->of[comm->rank].name, sizeof(hello->name)) == 0;
 }
 
-/* A rank that was removed is told so. One that looks for this rank learns that it listens. */
+/* A rank that was removed is told so. One that looks for this rank learns that it lives. */
 static void dial_admit(struct ori_vote *v, struct ori_net_pending *arrived, unsigned from,
 		       unsigned type)
 {
@@ -170,6 +184,8 @@ static void dial_admit(struct ori_vote *v, struct ori_net_pending *arrived, unsi
 		(void)ori_net_send_last(&arrived->conn, VOTE_REMOVED, NULL, 0);
 		return;
 	}
+	if (type == VOTE_PROBE)
+		(void)ori_net_send_last(&arrived->conn, VOTE_WAIT, NULL, 0);
 	if (type != VOTE_JOIN || from < v->comm->rank)
 		return;
 	ori_vote_hang_up(&p->in);

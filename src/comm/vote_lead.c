@@ -119,8 +119,9 @@ static enum oriel_status vote_probe(struct ori_vote *v, unsigned peer)
 		v->is_removed = true;
 	else if (status != ORIEL_AGAIN) {
 		ori_vote_doubt(v, peer, p->out, status);
-		/* It serves its listener, and so lives, or exits at this moment. */
-		p->heard_at = ori_clock_ns();
+		/* An answer shows that it lives, and follows another rank; an end shows nothing. */
+		if (status == ORIEL_OK && frame.type == VOTE_WAIT)
+			p->heard_at = ori_clock_ns();
 		ori_vote_drop(p);
 	}
 	return ORIEL_OK;

@@ -14,6 +14,7 @@
 
 #define VOTE_GRACE 8 /* of the limit one part, and at least: */
 #define VOTE_GRACE_NS 1000000000u
+#define VOTE_LOOK_NS 100000000u /* between two looks for the process of a rank */
 
 bool ori_vote_is_here(const struct ori_vote *v, unsigned peer)
 {
@@ -58,13 +59,24 @@ static bool vote_is_silent(struct ori_vote *v, unsigned peer)
 	return p->has_answered && now - p->heard_at >= v->silence_ns;
 }
 
-/* Gives up on @peer if its time is over. */
+/* A socket that accepts at the address of @peer proves nothing: any process may have it by now. */
+static bool vote_has_ended(const struct ori_vote *v, struct vote_peer *p, unsigned peer)
+{
+	if (!ori_deadline_passed(p->look_at))
+		return false;
+	p->look_at = ori_deadline(VOTE_LOOK_NS);
+	return ori_survive_has_ended(v->comm, peer);
+}
+
+/* Gives up on @peer if its process has ended, or its time is over. */
 void ori_vote_judge(struct ori_vote *v, unsigned peer)
 {
 	uint64_t limit = v->limit_ns, heard = v->peers[peer].heard_at;
 
-	if (vote_is_silent(v, peer) ||
-	    (limit != ORIEL_TIMEOUT_INFINITE && ori_clock_ns() - heard >= limit))
+	if (vote_has_ended(v, &v->peers[peer], peer))
+		ori_vote_lose(v, peer, VOTE_DEAD);
+	else if (vote_is_silent(v, peer) ||
+		 (limit != ORIEL_TIMEOUT_INFINITE && ori_clock_ns() - heard >= limit))
 		ori_vote_lose(v, peer, VOTE_SUSPECT);
 }
 

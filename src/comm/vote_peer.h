@@ -14,7 +14,7 @@ enum vote_frame {
 	VOTE_PROBE,    /* ... of a leader that looks for a rank, with a hello */
 	VOTE_REMOVED,  /* the answer to a rank that was removed */
 	VOTE_STATE,    /* of a rank that follows */
-	VOTE_WAIT,     /* the leader lives, and waits for others */
+	VOTE_WAIT,     /* the rank that was dialled lives, and waits for others */
 	VOTE_PROPOSE,  /* a value */
 	VOTE_ACCEPT,   /* the number of an agreement */
 	VOTE_DECIDED,  /* a value */
@@ -57,6 +57,7 @@ struct vote_peer {
 	bool has_answered;
 	uint64_t heard_at; /* or since when this rank has waited */
 	uint64_t beat, beat_at;
+	uint64_t look_at;  /* for its process, not before */
 	const char *doubt; /* the last one in the log, or NULL */
 	/* These are about @out. */
 	uint64_t dial_at;       /* not before */
@@ -94,7 +95,7 @@ enum oriel_status ori_vote_follow(struct ori_vote *vote, unsigned leader);
 /* The lowest rank that this one does not know to be lost. */
 unsigned ori_vote_leader(const struct ori_vote *vote);
 void ori_vote_lose(struct ori_vote *vote, unsigned peer, enum vote_is is);
-/* Gives up on @peer if its time is over. */
+/* Gives up on @peer if its process has ended, or its time is over. */
 void ori_vote_judge(struct ori_vote *vote, unsigned peer);
 /* A frame of the rank has come. */
 void ori_vote_hear(struct vote_peer *peer);

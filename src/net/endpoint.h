@@ -67,7 +67,7 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port);
 
 /*
  * Begin to connect. Returns a socket for ori_endpoint_outcome(), or -1 and errno; sets no last
- * error. EACCES: the unix socket is that of another user; EAGAIN: its backlog is full.
+ * error. EADDRINUSE: the unix socket is that of another user; EAGAIN: its backlog is full.
  */
 int ori_endpoint_begin(const struct ori_address *address);
 /* 0: connected; EINPROGRESS: not yet; else the errno of the failure. Never waits. */

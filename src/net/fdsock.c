@@ -118,7 +118,7 @@ int ori_fdsock_begin(const uint8_t name[ORI_FDSOCK_NAME], uid_t uid)
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) != 0)
 		error = errno;
 	else if (peer.uid != uid)
-		error = EACCES;
+		error = EADDRINUSE;
 	if (!error)
 		return fd;
 	close(fd);

@@ -42,7 +42,10 @@ enum oriel_status ori_fdsock_peer(int fd, struct ucred *peer);
 enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd);
 /* The same with a name that the caller has chosen, and errno on failure: EADDRINUSE. */
 enum oriel_status ori_fdsock_listen_at(const uint8_t name[ORI_FDSOCK_NAME], int *fd);
-/* Connect without waiting. Returns the socket, or -1 and errno, without a last error. */
+/*
+ * Connect without waiting. Returns the socket, or -1 and errno, without a last error. ECONNREFUSED:
+ * no process has @name; EADDRINUSE: one of another user has, and so none of this one.
+ */
 int ori_fdsock_begin(const uint8_t name[ORI_FDSOCK_NAME], uid_t uid);
 
 /*

@@ -93,7 +93,7 @@ static void test_a_name_is_one_listeners_and_one_users(void **state)
 	assert_true(client >= 0);
 	close(client);
 	assert_int_equal(ori_fdsock_begin(name, geteuid() + 1), -1);
-	assert_int_equal(errno, EACCES);
+	assert_int_equal(errno, EADDRINUSE);
 	assert_int_equal(ori_fdsock_begin(other, geteuid()), -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	close(listener);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The random token that identifies this process, and random bytes of the kernel. topo/host.c, mem/
- * and bootstrap/ call it.
+ * The random token that identifies this process, random bytes of the kernel, and the end of other
+ * processes. topo/host.c, mem/, bootstrap/ and comm/survive.c call it.
  */
 #include "sys/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -61,4 +68,54 @@ enum oriel_status ori_process_token(uint64_t *token)
 		current = fresh;
 	*token = current;
 	return ORIEL_OK;
+}
+
+/* /proc/PID/stat, proc(5): the name is in the last parentheses, and may have others inside. */
+uint64_t ori_process_birth(unsigned pid)
+{
+	char path[32], stat[512];
+	uint64_t birth = 0;
+	const char *at;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	length = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	stat[length > 0 ? length : 0] = '\0';
+	at = strrchr(stat, ')');
+	/* Field 22; the state, behind the name, is field 3. */
+	if (!at || sscanf(at + 1,
+			  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			  "%*d %*d %" SCNu64,
+			  &birth) != 1)
+		return 0;
+	return birth;
+}
+
+/*
+ * A pidfd is readable once all threads of its process have ended, also before its parent has waited
+ * for it (pidfd_open(2)). The descriptor is older than the second look: if that still sees the
+ * process, the descriptor is of no other one.
+ */
+bool ori_process_has_ended(unsigned pid, uint64_t birth)
+{
+	struct pollfd ended = {.events = POLLIN};
+	uint64_t now;
+	bool has_ended;
+
+	if (!birth)
+		return false;
+	ended.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	has_ended = ended.fd < 0 && errno == ESRCH;
+	now = ori_process_birth(pid);
+	has_ended |= now && now != birth;
+	if (ended.fd < 0)
+		return has_ended;
+	has_ended |= poll(&ended, 1, 0) == 1;
+	close(ended.fd);
+	return has_ended;
 }

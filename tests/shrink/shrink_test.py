@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import at_once
 
+SQUATTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "squatter.py")
 FOLDER = None
 SIZE = 8
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
@@ -282,6 +284,97 @@ class Proxied(Shrink, unittest.TestCase):
 
 class ProxiedNodes(Fenced, Shrink, unittest.TestCase):
     env = {"ORIEL_POST": "proxy"}
+
+
+def listeners(pid):
+    """The addresses at which a process listens."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            link = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:  # closed meanwhile
+            continue
+        if link.startswith("socket:["):
+            inodes.add(link[8:-1])
+    with open(f"/proc/{pid}/net/unix", encoding="ascii") as lines:
+        for words in map(str.split, lines):
+            if len(words) > 7 and words[6] in inodes and words[3] == "00010000":
+                yield "unix:" + words[7][1:]
+    for file in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{file}", encoding="ascii") as lines:
+            for words in map(str.split, lines):
+                if words[3] == "0A" and words[9] in inodes:
+                    yield str(int(words[1].split(":")[1], 16))
+
+
+class Squat:
+    """The addresses of rank 3, which has closed them, are those of a process that accepts there."""
+
+    def squat(self, way, addresses, user):
+        squatter = subprocess.Popen([sys.executable, SQUATTER, way, str(user), *addresses],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(squatter.stdout.close)
+        self.addCleanup(squatter.wait)
+        self.addCleanup(squatter.stdin.close)
+        self.assertEqual(squatter.stdout.readline(), "ready\n")
+
+    def lose(self, way, *arguments, leaves=False, limit=LONG, user=os.getuid(), **env):
+        job = Job(self, 4, *arguments, *(("--leave", 3) if leaves else ()), 3, ORIEL_TIMEOUT=limit, **env)
+        job.until_ready()
+        addresses = list(listeners(job.ranks[3].pid))
+        self.assertTrue(addresses)
+        job.signal(signal.SIGSTOP, 0, 1, 2)
+        if leaves:
+            job.ranks[3].stdin.write("leave\n")
+            job.ranks[3].stdin.flush()
+            self.assertEqual(job.line(3), "destroyed")
+        else:
+            job.signal(signal.SIGKILL, 3)
+            job.ranks[3].wait()
+        self.squat(way, addresses, user)
+        job.signal(signal.SIGCONT, 0, 1, 2)
+        begun = time.monotonic()
+        for rank in range(3):
+            self.assertEqual(job.outcome(rank), ("left: 0 1 2", 0), f"rank {rank}")
+        return time.monotonic() - begun
+
+
+class Squatted(Squat, unittest.TestCase):
+    def check_at_once(self, way, **how):
+        self.assertLess(self.lose(way, **how), int(LONG) / 2 - 1, "the end was noticed by the limit")
+
+    def test_a_process_that_has_ended_is_dead(self):
+        for way in ("closing", "silent"):
+            with self.subTest(way):
+                self.check_at_once(way)
+
+    def test_a_rank_that_has_left_is_dead(self):
+        for way in ("closing", "silent"):
+            with self.subTest(way):
+                self.check_at_once(way, leaves=True)
+
+    @unittest.skipIf(os.geteuid(), "only root listens as another user")
+    def test_a_rank_whose_name_another_user_has_is_dead(self):
+        self.check_at_once("closing", leaves=True, user=65534)
+
+
+class SquattedTcp(Squat, unittest.TestCase):
+    """Ranks 1 and 3 are on another machine than 0 and 2, as relay_shim.c lets them see it."""
+
+    def on_two_machines(self, **env):
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            own = file.read()
+        shim = os.path.join(FOLDER, "../relay/librelay_shim.so")
+        with tempfile.NamedTemporaryFile("w", encoding="ascii") as other:
+            other.write(("1" if own[0] == "0" else "0") + own[1:])
+            other.flush()
+            self.lose("closing", "--kill", limit=SHORT, LD_PRELOAD=shim, RELAY_BOOT_ID=other.name,
+                      ORIEL_MEET="tcp", ORIEL_SOFT_HCA="tcp=1", **env)
+
+    def test_a_rank_that_does_not_answer_is_suspected(self):
+        for key in ({}, {"ORIEL_JOB_KEY": "5a" * 32}):
+            with self.subTest(key):
+                self.on_two_machines(**key)
 
 
 class Gpu(unittest.TestCase):

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank for shrink_test.py: survivor [--kill] [--die RANK TEXT | --stop RANK TEXT] [--retry] SIZE.
- * The ranks put to each other and meet at a barrier until that fails; then they shrink the
- * communicator, and go on until it has SIZE ranks. Rank RANK, by its first number, ends or stops
- * itself where its log has TEXT. With --retry a shrink that was refused is called again after each
- * line of standard input.
+ * A rank for shrink_test.py: survivor [--kill] [--die RANK TEXT | --stop RANK TEXT] [--leave RANK]
+ * [--retry] SIZE. The ranks put to each other and meet at a barrier until that fails; then they
+ * shrink the communicator, and go on until it has SIZE ranks. Rank RANK, by its first number, ends
+ * or stops itself where its log has TEXT. With --retry a shrink that was refused is called again
+ * after each line of standard input. The RANK of --leave aborts and destroys the communicator after
+ * such a line, prints "destroyed", and lives on.
  *
  * It prints "ready"; for each shrink its status and text, and where it failed the ranks that may
  * still write to memory that was shared twice, to memory that was shared in between, and to other
@@ -171,11 +172,35 @@ static enum oriel_status shrink(struct oriel_comm **comm, bool has_retry)
 	return status;
 }
 
+static void *leave(void *comm)
+{
+	char line[16];
+
+	if (fgets(line, sizeof(line), stdin))
+		oriel_comm_abort(comm, "it leaves");
+	return NULL;
+}
+
+/* Works until the communicator ends by that, and lives on without it. */
+static void stay(struct oriel_comm *comm)
+{
+	pthread_t thread;
+
+	expect(pthread_create(&thread, NULL, leave, comm) == 0, "no thread");
+	work(comm, 0);
+	pthread_join(thread, NULL);
+	expect(oriel_comm_destroy(comm) == ORIEL_OK, "it is not destroyed");
+	printf("destroyed\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr), .flags = ORIEL_COMM_SHRINK};
 	struct oriel_comm *comm;
-	unsigned size, doomed = UINT32_MAX;
+	unsigned size, doomed = UINT32_MAX, leaver = UINT32_MAX;
 	bool has_retry = false;
 	int i = 1;
 
@@ -184,6 +209,8 @@ int main(int argc, char **argv)
 			attr.flags |= ORIEL_COMM_KILL_SUSPECTS;
 		} else if (strcmp(argv[i], "--retry") == 0) {
 			has_retry = true;
+		} else if (strcmp(argv[i], "--leave") == 0) {
+			leaver = (unsigned)atoi(argv[++i]);
 		} else {
 			last_signal = strcmp(argv[i], "--stop") == 0 ? SIGSTOP : SIGKILL;
 			doomed = (unsigned)atoi(argv[i + 1]);
@@ -198,6 +225,8 @@ int main(int argc, char **argv)
 	expect(oriel_memory_alloc(BYTES, 0, &shared) == ORIEL_OK, "no memory");
 	expect(oriel_memory_alloc(BYTES, 0, &between) == ORIEL_OK, "no memory");
 	expect(oriel_memory_alloc(BYTES, 0, &private) == ORIEL_OK, "no memory");
+	if (first_rank == leaver)
+		stay(comm);
 	work(comm, 0);
 	is_doomed = first_rank == doomed;
 	do {
