@@ -286,7 +286,8 @@ enum oriel_status oriel_comm_grow(struct oriel_comm *comm, unsigned count,
  * *@grown is ORIEL_NO_RANK. A timeout of 0 in @attr is that of the ranks that invite, and so are
  * the flags but ORIEL_COMM_GPU where @attr is NULL; other attributes that all ranks have in common
  * must be equal here, too (ORIEL_ERR_MISMATCH). The call waits for the others up to the timeout of
- * @attr, or ORIEL_TIMEOUT.
+ * @attr, or ORIEL_TIMEOUT; for a rank 0 that has taken it in and does not run no longer than twice
+ * ORIEL_HEARTBEAT, twenty seconds at least.
  *
  * oriel_comm_create() without a bootstrap joins by ORIEL_INVITATION, the text of an invitation,
  * where that is set; a success takes it out of the environment, so no other thread may read the

@@ -164,7 +164,7 @@ static enum oriel_status grow_meet(struct grow *g, struct oriel_comm **made)
 				     .root = comm->rank ? NULL : &g->root,
 				     .rank = comm->rank,
 				     .size = comm->size + g->count,
-				     .timeout_ns = ori_comm_half_timeout(comm),
+				     .timeout_ns = ori_comm_answer_limit(comm),
 				     .abort_fd = &lost_fd};
 	struct oriel_bootstrap own;
 	enum oriel_status status = grow_watch(g, &lost_fd);
@@ -190,12 +190,16 @@ static enum oriel_status grow_meet(struct grow *g, struct oriel_comm **made)
  */
 static enum oriel_status grow_results(struct grow *g, enum oriel_status status)
 {
-	uint64_t least = ori_deadline(GROW_RESULT_NS);
+	uint64_t least = ori_deadline(GROW_RESULT_NS), boot, until;
 	struct ori_error own;
 	enum oriel_status theirs;
 
-	if (status == ORIEL_OK)
-		return ori_invite_results(g->comm, g->deadline > least ? g->deadline : least);
+	if (status == ORIEL_OK) {
+		/* All have met, so that one which says nothing does not run. */
+		boot = ori_deadline(ori_comm_boot_limit(g->comm));
+		until = g->deadline < boot ? g->deadline : boot;
+		return ori_invite_results(g->comm, until > least ? until : least);
+	}
 	ori_error_save(&own);
 	theirs = ori_invite_results(g->comm, least);
 	if (theirs != ORIEL_OK && theirs != ORIEL_ERR_TIMEOUT &&

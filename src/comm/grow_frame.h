@@ -14,7 +14,7 @@
 
 enum ori_grow_frame {
 	ORI_GROW_HELLO = 1, /* the first one, of a newcomer */
-	ORI_GROW_WAIT,      /* it is one of those that are awaited; empty */
+	ORI_GROW_WAIT,      /* it is one of those that are awaited, each second; empty */
 	ORI_GROW_WELCOME,   /* all have come: where they meet */
 	ORI_GROW_RESULT,    /* of a newcomer: has it joined? */
 	ORI_GROW_DONE,      /* the end, at any time: the status of all */

@@ -24,6 +24,7 @@
 
 #define HOST_CAPACITY 256u /* new ranks that are expected at once */
 #define HOST_TICK_NS 20000000u
+#define HOST_WAIT_NS 1000000000u /* between two signs of life, for those that have come */
 #define HOST_TEXT 400u
 
 /* A process, or a group, that joins. */
@@ -41,7 +42,8 @@ struct ori_invite {
 	struct ori_tls_context *tls; /* NULL: by a unix socket */
 	uint8_t token[ORI_INVITATION_TOKEN];
 	struct host_newcomer *newcomers;
-	unsigned came; /* ranks of them */
+	unsigned came;    /* ranks of them */
+	uint64_t wait_at; /* the next sign of life */
 };
 
 static void host_free(struct host_newcomer *n)
@@ -207,9 +209,9 @@ static void host_admit(struct oriel_comm *comm, struct ori_net_pending *arrived,
 		end = &(*end)->next;
 	*end = n;
 	invite->came += hello->count;
+	(void)ori_net_send(&n->conn, ORI_GROW_WAIT, NULL, 0);
 	host_name(hello, name, sizeof(name));
 	ori_log_rank(ORIEL_LOG_INFO, comm->rank, "%s comes to join the communicator", name);
-	(void)ori_net_send(&n->conn, ORI_GROW_WAIT, NULL, 0);
 }
 
 static void host_serve(struct oriel_comm *comm, unsigned count)
@@ -238,6 +240,17 @@ static void host_serve(struct oriel_comm *comm, unsigned count)
 		}
 		ori_net_pending_free(arrived);
 	}
+}
+
+static void host_reassure(struct ori_invite *invite)
+{
+	struct host_newcomer *n;
+
+	if (!ori_deadline_passed(invite->wait_at))
+		return;
+	invite->wait_at = ori_deadline(HOST_WAIT_NS);
+	for (n = invite->newcomers; n; n = n->next)
+		(void)ori_net_send(&n->conn, ORI_GROW_WAIT, NULL, 0);
 }
 
 /* A newcomer says nothing before it is welcome: one that does, or closes its end, is lost. */
@@ -322,6 +335,7 @@ enum oriel_status ori_invite_await(struct oriel_comm *comm, unsigned count, uint
 	while (status == ORIEL_OK) {
 		host_serve(comm, count);
 		host_drop_lost(comm);
+		host_reassure(invite);
 		if (invite->came == count)
 			return ORIEL_OK;
 		status = ori_comm_check(comm);

@@ -79,6 +79,18 @@ static enum oriel_status newcomer_late(const struct newcomer *n)
 			(double)n->timeout_ns / 1e9);
 }
 
+/*
+ * With ORIEL_HEARTBEAT: how long rank 0 may say nothing to a process that it has taken in. It waits
+ * for other ranks for ori_setting_boot_limit() itself, and shows that it lives while it awaits
+ * them.
+ */
+static uint64_t newcomer_quiet_ns(void)
+{
+	uint64_t boot = ori_setting_boot_limit(ORIEL_TIMEOUT_INFINITE);
+
+	return boot == ORIEL_TIMEOUT_INFINITE ? boot : 2 * boot;
+}
+
 /* ORIEL_OK; ORIEL_AGAIN: another address, or later; *@is_refused: no process listens there. */
 static enum oriel_status newcomer_try(struct newcomer *n, const struct ori_address *address,
 				      bool *is_refused)
@@ -168,11 +180,18 @@ static enum oriel_status newcomer_say_hello(struct newcomer *n)
 /* Receives the next frame of rank 0 of the communicator; @body has room for ORI_GROW_BODY bytes. */
 static enum oriel_status newcomer_hear(struct newcomer *n, struct ori_frame *frame, void *body)
 {
+	uint64_t quiet_ns = n->is_awaited ? newcomer_quiet_ns() : ORIEL_TIMEOUT_INFINITE;
+	uint64_t quiet_until = ori_deadline(quiet_ns);
 	enum oriel_status status;
 
 	while ((status = ori_net_take(&n->conn, frame, body, ORI_GROW_BODY)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(n->deadline))
 			return newcomer_late(n);
+		if (ori_deadline_passed(quiet_until))
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"rank 0 of the communicator has said nothing for %g s: it "
+					"does not run (ORIEL_HEARTBEAT)",
+					(double)quiet_ns / 1e9);
 		status = newcomer_poll(n, n->conn.fd, POLLIN);
 		if (status != ORIEL_OK)
 			return status;
@@ -303,7 +322,7 @@ static enum oriel_status newcomer_meet(struct newcomer *n, struct oriel_comm **m
 	if (status == ORIEL_OK)
 		status = newcomer_read_attr(n, &attr);
 	if (status == ORIEL_OK) {
-		join.timeout_ns = attr.timeout_ns;
+		join.timeout_ns = ori_setting_boot_limit(attr.timeout_ns);
 		status = ori_part_open(&join, &own);
 	}
 	explicit_bzero(&key, sizeof(key));
@@ -340,19 +359,23 @@ static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status stat
 	bool is_caused = status == ORIEL_ERR_PEER || status == ORIEL_ERR_TIMEOUT;
 	struct ori_grow_done done;
 	struct ori_frame frame;
-	enum oriel_status theirs;
+	enum oriel_status heard, theirs;
 	struct ori_error own;
 
 	ori_error_save(&own);
 	ori_grow_done_fill(&done, status);
+	ori_log(ORIEL_LOG_DEBUG, "reports to rank 0 of a grow that it has joined: %s",
+		oriel_status_name(status));
 	(void)ori_net_send(&n->conn, ORI_GROW_RESULT, &done, sizeof(done));
 	n->deadline = ori_deadline(n->welcome.timeout_ns);
-	theirs = newcomer_hear(n, &frame, &done);
-	if (theirs != ORIEL_OK && status == ORIEL_OK)
-		newcomer_abort(theirs, made);
-	if (theirs == ORIEL_OK)
+	heard = theirs = newcomer_hear(n, &frame, &done);
+	if (heard != ORIEL_OK && status == ORIEL_OK)
+		newcomer_abort(heard, made);
+	if (heard == ORIEL_OK)
 		theirs = newcomer_read_done(&frame, &done);
-	if (status == ORIEL_OK || (is_caused && theirs != ORIEL_OK && theirs != ORIEL_ERR_PEER))
+	/* A rank 0 that says nothing knows no other cause. */
+	is_caused &= heard != ORIEL_ERR_TIMEOUT && theirs != ORIEL_ERR_PEER;
+	if (status == ORIEL_OK || (is_caused && theirs != ORIEL_OK))
 		return theirs;
 	ori_error_restore(&own);
 	return status;

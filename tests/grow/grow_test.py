@@ -65,7 +65,7 @@ class Grow:
         env = self.env | {"ORIEL_TIMEOUT": LONG} | more
         return env | {"ORIEL_NODE": f"node{name}"} if self.nodes else env
 
-    def job(self, size=None, first=0, doomed=None, text=None, **env):
+    def job(self, size=None, first=0, doomed=None, text=(), **env):
         size = size or self.size
         holder = socket.socket()
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,7 +75,7 @@ class Grow:
         ranks = [Rank(self, first + rank,
                       self.environment(first + rank, **env) |
                       {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
-                       "MASTER_PORT": port}, *([text] if rank == doomed else []))
+                       "MASTER_PORT": port}, *(text if rank == doomed else ()))
                  for rank in range(size)]
         for rank in ranks:
             self.assertEqual(rank.line(), "ORIEL_OK ")
@@ -175,7 +175,7 @@ class Grow:
         """A member, or a new rank, that dies when it connects, is named; the others go on."""
         for who in ("member", "new"):
             with self.subTest(who):
-                members = self.job(doomed=1 if who == "member" else None, text="has met those of a grow")
+                members = self.job(doomed=1 if who == "member" else None, text=["has met those of a grow"])
                 invitation = self.invite(members[0])
                 self.all_say(members, "grow 1")
                 new = self.newcomer(100, invitation, *(["has met those of a grow"] if who == "new" else []))
@@ -187,6 +187,36 @@ class Grow:
                 self.all_answer(members, f"^ORIEL_ERR_PEER .*new rank {self.size} .process {new.process.pid} on ")
                 self.plays(members, 0)
                 self.leave(members)
+
+    def test_a_rank_that_stops_is_noticed_without_a_limit(self):
+        """Rank 0, or a new rank; the others have no limit but ORIEL_HEARTBEAT."""
+        endless = {"ORIEL_TIMEOUT": "infinite", "ORIEL_HEARTBEAT": "3"}
+
+        def check(who, text, members_see, new_sees):
+            members = self.job(2, doomed=0 if who == "rank 0" else None, text=[text, "stop"], **endless)
+            invitation = self.invite(members[0])
+            self.all_say(members, "grow 2")
+            new = self.newcomer(100, invitation, *([text, "stop"] if who == "new" else []), **endless)
+            if text == "comes to join":
+                time.sleep(0.5)
+            others = [self.newcomer(101, invitation, **endless)] if text != "comes to join" else []
+            stopped = members[0] if who == "rank 0" else new
+            for rank in members:
+                if rank is not stopped:
+                    self.assertRegex(rank.line(), members_see)
+            for rank in [new, *others]:
+                if rank is not stopped:
+                    self.assertRegex(rank.line(), new_sees)
+
+        still = r"^ORIEL_ERR_TIMEOUT .*rank [023]( of 4)? has not run for 3"
+        silent = "^ORIEL_ERR_TIMEOUT rank 0 of .* has said nothing for 20 s"
+        at_once.each_case(self, check, (
+            ("rank 0", "comes to join", still, silent),
+            ("rank 0", "has met those of a grow", still, still),
+            ("rank 0", "job of 4 ranks", still, silent),
+            ("new", "has met those of a grow", still, still),
+            ("new", "reports to rank 0", "^ORIEL_ERR_TIMEOUT .*new rank [23] .* has met the others, and does not say",
+             "^ORIEL_ERR_TIMEOUT .*new rank [23] .* has met the others, and does not say")), 5)
 
     def test_two_groups_merge(self):
         a, b = self.job(2), self.job(3, first=50)

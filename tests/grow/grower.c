@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank for grow_test.py: grower NAME [TEXT]. It makes a communicator by its
+ * A rank for grow_test.py: grower NAME [TEXT [stop]]. It makes a communicator by its
  * environment, or joins one by ORIEL_INVITATION, and then obeys the lines of standard input:
  *
  *	invite		makes an invitation, whose text it prints
@@ -12,7 +12,7 @@
  *	count		prints how many descriptors, mappings, threads and bytes the process has
  *	again		joins by the invitation of its environment once more
  *
- * Each answer is one line: "ORIEL_OK ..." or the status and the text. The process ends
+ * Each answer is one line: "ORIEL_OK ..." or the status and the text. The process ends, or stops,
  * itself where its log has TEXT.
  */
 #include <oriel/oriel.h>
@@ -31,6 +31,7 @@
 
 static char invitation_text[ORIEL_INVITATION_TEXT];
 static const char *last_words;
+static int last_signal = SIGKILL;
 static unsigned name;
 static struct oriel_comm *comm;
 
@@ -40,7 +41,7 @@ static void die(void *context, enum oriel_log_level level, const char *message)
 	if (getenv("GROWER_TRACE"))
 		fprintf(stderr, "%u: %s\n", name, message);
 	if (last_words && strstr(message, last_words))
-		raise(SIGKILL);
+		raise(last_signal);
 }
 
 static void answer(enum oriel_status status, const char *text)
@@ -245,6 +246,8 @@ int main(int argc, char **argv)
 	name = (unsigned)atoi(argv[1]);
 	if (argc > 2)
 		last_words = argv[2];
+	if (argc > 3)
+		last_signal = SIGSTOP;
 	if (given)
 		snprintf(invitation_text, sizeof(invitation_text), "%s", given);
 	oriel_log_set_sink(die, NULL);
