@@ -9,11 +9,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +23,6 @@
 
 #define KEY_NAME "ORIEL_JOB_KEY"
 #define KEY_FILE_NAME "ORIEL_JOB_KEY_FILE"
-#define KEY_STAT 4096
 
 enum key_source {
 	KEY_FROM_NOTHING,
@@ -55,89 +52,6 @@ static bool key_is_digits(const char *text)
 {
 	return text && *text && !key_is_word(text, ORI_CONFIG_REQUIRED) &&
 	       !key_is_word(text, ORI_CONFIG_NO_KEY);
-}
-
-/* A string of putenv() may be constant. The kernel writes there only if the process may, too. */
-static bool key_is_writable(char *text, size_t length)
-{
-	char first = text[0], last = text[length - 1];
-	bool is_writable = getrandom(text + length - 1, 1, GRND_NONBLOCK) == 1 &&
-			   getrandom(text, 1, GRND_NONBLOCK) == 1;
-
-	if (is_writable) {
-		text[0] = first;
-		text[length - 1] = last;
-	}
-	return is_writable;
-}
-
-/* The fields of /proc/self/stat behind the name of the program, which is in parentheses. */
-static bool key_initial_environment(char **start, char **end)
-{
-	char stat[KEY_STAT], *at;
-	unsigned long first, behind;
-	unsigned field;
-	ssize_t n;
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-
-	n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	stat[n] = '\0';
-	at = strrchr(stat, ')');
-	/* proc_pid_stat(5): state is field 3, env_start 50, env_end 51, since Linux 3.5. */
-	for (field = 2; at && field < 50; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || sscanf(at, "%lu %lu", &first, &behind) != 2 || !first || behind <= first)
-		return false;
-	*start = (char *)(uintptr_t)first;
-	*end = (char *)(uintptr_t)behind;
-	return true;
-}
-
-/*
- * A variable that was set anew since the program began lies elsewhere, but /proc/self/environ
- * still shows the first one. The kernel itself leaves the strings where they are.
- */
-static void key_scrub_initial(const char *name)
-{
-	size_t length = strlen(name);
-	char *at, *end, *next;
-
-	if (!key_initial_environment(&at, &end))
-		return;
-	for (; at < end; at = next + 1) {
-		next = memchr(at, '\0', (size_t)(end - at));
-		if (!next)
-			return;
-		if ((size_t)(next - at) > length + 1 && strncmp(at, name, length) == 0 &&
-		    at[length] == '=' && key_is_writable(at + length + 1, next - at - length - 1))
-			explicit_bzero(at + length + 1, (size_t)(next - at) - length - 1);
-	}
-}
-
-/* The value becomes "" in place: unsetenv() would move pointers under other threads' getenv(). */
-static void key_scrub(const char *name)
-{
-	size_t length = strlen(name);
-	bool is_left = false;
-	char **variable;
-
-	for (variable = environ; variable && *variable; variable++) {
-		char *value = *variable + length + 1;
-
-		if (strncmp(*variable, name, length) != 0 || (*variable)[length] != '=' || !*value)
-			continue;
-		if (key_is_writable(value, strlen(value)))
-			explicit_bzero(value, strlen(value));
-		else
-			is_left = true;
-	}
-	if (is_left)
-		(void)setenv(name, "", 1);
-	key_scrub_initial(name);
 }
 
 static void key_forget_locked(void)
@@ -286,7 +200,7 @@ static enum oriel_status key_take_descriptor_locked(const char *file)
 		return status;
 	if (fd > STDERR_FILENO)
 		close((int)fd);
-	key_scrub(KEY_FILE_NAME);
+	ori_secret_scrub(KEY_FILE_NAME);
 	return ORIEL_OK;
 }
 
@@ -324,7 +238,7 @@ static enum oriel_status key_take_locked(void)
 	if (key_is_digits(text)) {
 		status = key_keep_locked(KEY_FROM_ENVIRONMENT, text);
 		if (status == ORIEL_OK)
-			key_scrub(KEY_NAME);
+			ori_secret_scrub(KEY_NAME);
 		return status;
 	}
 	if (file && *file)

@@ -13,4 +13,10 @@ void *ori_secret_alloc(size_t length);
 /* @length is that of the allocation. NULL is allowed. */
 void ori_secret_free(void *secret, size_t length);
 
+/*
+ * Overwrites the value of the variable @name in environ, where it becomes "" in place, since
+ * unsetenv() would move pointers under other threads' getenv(), and in /proc/self/environ.
+ */
+void ori_secret_scrub(const char *name);
+
 #endif
