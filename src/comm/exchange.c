@@ -397,6 +397,15 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 		   ORIEL_DEV_WINDOW_NUMBER(objects[peer]));
 }
 
+void ori_comm_wipe_gather(struct oriel_comm *comm)
+{
+	struct ori_control *control = comm->control;
+
+	/* Ranks of a broken one may read it still; it ends soon. */
+	if (ori_comm_is_well(comm))
+		explicit_bzero(control->slot[(control->round - 1) & 1].bytes, ORI_GATHER_BYTES);
+}
+
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)
 {
 	const char *text = "";

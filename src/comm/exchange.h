@@ -69,6 +69,12 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 				  void *all, size_t length);
 
 /*
+ * Overwrites the secret, of at most ORI_GATHER_BYTES, that this rank has published in the gather
+ * before the last one: all have read it, since they were in the last one.
+ */
+void ori_comm_wipe_gather(struct oriel_comm *comm);
+
+/*
  * Zeroed records of @bytes, at most ORI_RECORD_BYTES, one for each rank: in a collective no
  * rank may fail alone for want of memory. They are the caller's until the next collective.
  */

@@ -21,6 +21,7 @@
 #include "base/job_key.h"
 #include "base/late.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "bootstrap/tcp.h"
 #include "comm/grow.h"
 #include "comm/health.h"
@@ -250,16 +251,17 @@ static enum oriel_status newcomer_await(struct newcomer *n)
 			break;
 		n->is_awaited = true;
 	}
-	if (!ori_grow_welcome_is_valid(&frame, &body.welcome, n->size)) {
+	if (ori_grow_welcome_is_valid(&frame, &body.welcome, n->size)) {
+		n->welcome = body.welcome;
+		status = newcomer_check_key(n);
+	} else {
 		status = newcomer_read_done(&frame, &body.done);
-		return status != ORIEL_OK ? status
-					  : ori_fail(ORIEL_ERR_PROTOCOL, "rank 0 of the "
-									 "communicator ended the "
-									 "call");
+		if (status == ORIEL_OK)
+			status = ori_fail(ORIEL_ERR_PROTOCOL,
+					  "rank 0 of the communicator ended the call");
 	}
-	n->welcome = body.welcome;
 	explicit_bzero(&body, sizeof(body));
-	return newcomer_check_key(n);
+	return status;
 }
 
 /* The process that comes alone, or rank 0 of the group. */
@@ -389,10 +391,11 @@ static enum oriel_status newcomer_agree(struct newcomer *n, enum oriel_status st
 /* Rank 0 of a group passes on what it has got. */
 static enum oriel_status newcomer_share(struct newcomer *n, enum oriel_status status)
 {
-	struct newcomer_place mine = {.welcome = n->welcome}, *places;
+	struct newcomer_place mine = {0}, *places;
 
 	if (!n->comm)
 		return status;
+	mine.welcome = n->welcome;
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_MERGE, status);
 	places = ori_comm_scratch(n->comm, sizeof(mine));
 	status = ori_verdict_gather(n->comm, ORI_CALL_COMM_MERGE, &mine, places, sizeof(mine));
@@ -416,6 +419,9 @@ static enum oriel_status newcomer_run(struct newcomer *n, enum oriel_status stat
 	if (status != ORIEL_OK)
 		return status;
 	status = newcomer_agree(n, newcomer_meet(n, made));
+	/* All have read what was shared before that. */
+	if (n->comm)
+		ori_comm_wipe_gather(n->comm);
 	if (n->rank == 0)
 		status = newcomer_end(n, status, *made);
 	status = newcomer_agree(n, status);
@@ -482,8 +488,8 @@ static enum oriel_status newcomer_join(struct oriel_comm *comm, const char *call
 	status = newcomer_run(&n, status, &made);
 	ori_net_close(&n.conn);
 	ori_tls_context_destroy(n.tls);
-	explicit_bzero(&n.in, sizeof(n.in));
-	explicit_bzero(&n.welcome, sizeof(n.welcome));
+	/* The welcome, with the key of the job, lies in the connection, too. */
+	explicit_bzero(&n, sizeof(n));
 	if (status != ORIEL_OK)
 		return status;
 	assert(made && grown);
@@ -524,7 +530,9 @@ enum oriel_status ori_newcomer_create(const struct oriel_comm_attr *attr, struct
 		status = oriel_comm_join(&invitation, attr, comm);
 	explicit_bzero(&invitation, sizeof(invitation));
 	/* It is used: a further communicator of the process is one of its own. */
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
+		ori_secret_scrub(name);
 		unsetenv(name);
+	}
 	return status;
 }

@@ -11,6 +11,7 @@
  *	origins		prints the ranks before of all ranks
  *	count		prints how many descriptors, mappings, threads and bytes the process has
  *	again		joins by the invitation of its environment once more
+ *	hold		does not destroy communicators that it goes on from
  *
  * Each answer is one line: "ORIEL_OK ..." or the status and the text. The process ends, or stops,
  * itself where its log has TEXT.
@@ -33,7 +34,8 @@ static char invitation_text[ORIEL_INVITATION_TEXT];
 static const char *last_words;
 static int last_signal = SIGKILL;
 static unsigned name;
-static struct oriel_comm *comm;
+static struct oriel_comm *comm, *held;
+static bool has_hold;
 
 static void die(void *context, enum oriel_log_level level, const char *message)
 {
@@ -63,7 +65,10 @@ static void expect(bool claim, const char *what)
 static void replace(enum oriel_status status, struct oriel_comm *made)
 {
 	if (status == ORIEL_OK) {
-		expect(oriel_comm_destroy(comm) == ORIEL_OK, "it is not destroyed");
+		if (has_hold)
+			held = comm;
+		else
+			expect(oriel_comm_destroy(comm) == ORIEL_OK, "it is not destroyed");
 		comm = made;
 	}
 	answer(status, "");
@@ -230,6 +235,9 @@ static void obey(char *line)
 		show_origins();
 	} else if (strcmp(line, "count") == 0) {
 		show_count();
+	} else if (strcmp(line, "hold") == 0) {
+		has_hold = true;
+		answer(ORIEL_OK, "");
 	} else {
 		expect(strcmp(line, "again") == 0, line);
 		again();
@@ -253,11 +261,14 @@ int main(int argc, char **argv)
 	oriel_log_set_sink(die, NULL);
 	/* A rank that joins has the attributes of the others. */
 	status = oriel_comm_create(NULL, given ? NULL : &attr, &comm);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
 		expect(getenv("ORIEL_INVITATION") == NULL, "the invitation is used");
+		explicit_bzero(invitation_text, sizeof(invitation_text));
+	}
 	answer(status, "");
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
 	expect(oriel_comm_destroy(comm) == ORIEL_OK, "it is not destroyed");
+	expect(oriel_comm_destroy(held) == ORIEL_OK, "it is not destroyed");
 	return 0;
 }

@@ -3,7 +3,6 @@
 """How jobs begin beside each other: job_test.py ORIEL JOB_HELPER [TEST...]"""
 
 import collections
-import hmac
 import os
 import re
 import socket
@@ -15,6 +14,9 @@ import time
 import unittest
 
 import tool
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from key_search import places_of, secrets_of, skip_with_address_sanitizer
 
 ORIEL = HELPER = None
 FLOOD = 600     # connections at once, over TCP
@@ -46,47 +48,6 @@ def listeners_of(pids):
         for words in map(str.split, file):
             if words[6] in inodes and words[3] == "00010000" and len(words) > 7:
                 yield socket.AF_UNIX, "\0" + words[7][1:]
-
-
-def secrets_of(text):
-    """Parts of what a process makes of the job key @text, of which no part may stay: the text, the
-    key, and that of TLS, which is one block of HKDF-SHA-256 (RFC 5869)."""
-    key = bytes.fromhex(text)
-    psk = hmac.digest(hmac.digest(bytes(32), key, "sha256"), b"oriel tls psk\1", "sha256")
-    return text[16:32].encode(), key[8:16], psk[8:16]
-
-
-def places_of(pid, needle):
-    """Where process @pid has @needle: how often in memory that core dumps leave out, whose VmFlags
-    have dd (proc_pid_smaps(5)), and the names of the mappings that have it elsewhere."""
-    left_out, elsewhere = 0, []
-    with open(f"/proc/{pid}/smaps") as file, open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in file:
-            words = line.split()
-            if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
-                start, end = (int(word, 16) for word in words[0].split("-"))
-                name = words[5] if len(words) > 5 else "anonymous"
-            elif words[0] == "Rss:":
-                # The memory of sanitizers is larger than any that may have a key.
-                is_searched = words[1] != "0" and end - start < 1 << 30
-            elif words[0] == "VmFlags:" and is_searched:
-                try:
-                    memory.seek(start)
-                    count = memory.read(end - start).count(needle)
-                except (OSError, OverflowError):
-                    continue  # pages of the kernel, or of a device
-                if "dd" in words:
-                    left_out += count
-                elif count:
-                    elsewhere.append(name)
-    return left_out, elsewhere
-
-
-def skip_with_address_sanitizer():
-    """AddressSanitizer keeps memory that was freed, and frames whose functions have returned."""
-    with open(HELPER, "rb") as file:
-        if b"__asan_init" in file.read():
-            raise unittest.SkipTest("AddressSanitizer keeps memory that was freed")
 
 
 class Flood(threading.Thread):
@@ -392,7 +353,7 @@ class Job(unittest.TestCase):
             self.assertEqual(self.finish(job), (0, [], ""))
 
     def test_one_copy_of_the_key_stays_where_core_dumps_do_not_look(self):
-        skip_with_address_sanitizer()
+        skip_with_address_sanitizer(HELPER)
         text = os.urandom(24).hex()
         self.check_key(text, "", ORIEL_JOB_KEY=text)
         self.check_key(text, text + "\n", ORIEL_JOB_KEY_FILE="fd:0")
@@ -402,7 +363,7 @@ class Job(unittest.TestCase):
             self.check_key(text, "", ORIEL_JOB_KEY_FILE=file.name)
 
     def test_one_copy_of_the_key_of_a_job_id_stays_there(self):
-        skip_with_address_sanitizer()
+        skip_with_address_sanitizer(HELPER)
         job = subprocess.Popen([HELPER, "adopt"], env=tool.environment(LD_BIND_NOW="1"),
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
