@@ -24,6 +24,7 @@ struct vote_scene {
 	struct ori_host hosts[VOTE_RANKS];
 	struct ori_mapping mappings[VOTE_RANKS];
 	struct ori_listen_address of[VOTE_RANKS];
+	uint64_t births[VOTE_RANKS];
 	struct ori_survive survive;
 	struct ori_control control;
 	struct ori_vote *vote;
@@ -96,6 +97,8 @@ static void vote_open(struct vote_scene *s, unsigned rank)
 	s->comm.control = &s->control;
 	s->comm.survive = &s->survive;
 	s->survive.of = s->of;
+	/* Processes that this one does not see, so that their sockets alone say how they are. */
+	s->survive.births = s->births;
 	s->survive.number = 1;
 	for (peer = 0; peer < VOTE_RANKS; peer++) {
 		s->hosts[peer].uid = getuid();
