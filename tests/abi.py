@@ -21,8 +21,8 @@ import tempfile
 # They say which version it is, and are no part of what a program relies on.
 VERSIONS = {"ORIEL_VERSION_MAJOR", "ORIEL_VERSION_MINOR", "ORIEL_VERSION_PATCH"}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-STRUCT = re.compile(r"^struct (oriel_\w+) \{\n(.*?)^\}[^;]*;", re.MULTILINE | re.DOTALL)
-ENUM = re.compile(r"^enum (oriel_\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+STRUCT = re.compile(r"^struct ((?:oriel|ori_dev)_\w+) \{\n(.*?)^\}[^;]*;", re.MULTILINE | re.DOTALL)
+ENUM = re.compile(r"^enum ((?:oriel|ori_dev)_\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 MACRO = re.compile(r"^#[ \t]*define (ORI\w+)(?=\s)", re.MULTILINE)  # those without arguments
 TEXT = re.compile(r'("[^"]*"\s*)+')
 # What a number is made of: literals, operators, types in casts, and enumerators.

@@ -20,11 +20,11 @@ static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 /* One thread: post @count work requests and ring once. */
 static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
-	struct oriel_rdma_address to = ori_dev_rdma_remote(&s->w, s->peer, 0);
-	struct oriel_rdma_address from =
+	struct ori_dev_rdma_address to = ori_dev_rdma_remote(&s->w, s->peer, 0);
+	struct ori_dev_rdma_address from =
 		ori_dev_rdma_local(&s->w, s->peer, s->source, WQE_BYTES, false);
 	const struct oriel_dev_link *l = wqe_link(s);
-	struct oriel_link_post post =
+	struct ori_dev_link_post post =
 		ori_dev_link_begin(l, ori_dev_link_main(l), ORIEL_DEV_PUT, count);
 	uint32_t i;
 

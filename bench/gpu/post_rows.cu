@@ -21,9 +21,9 @@ struct post_plan {
 	uint32_t *wrong;
 };
 
-static __device__ struct oriel_rdma_address place_of(uint64_t address, uint32_t key)
+static __device__ struct ori_dev_rdma_address place_of(uint64_t address, uint32_t key)
 {
-	struct oriel_rdma_address place = {address, key};
+	struct ori_dev_rdma_address place = {address, key};
 
 	return place;
 }
@@ -87,7 +87,7 @@ struct batch_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group, uint64_t k)
 	{
-		struct oriel_link_post post =
+		struct ori_dev_link_post post =
 			ori_dev_link_begin(l, ori_dev_link_main(l), ORIEL_DEV_PUT, 32);
 		uint32_t i;
 
@@ -143,9 +143,9 @@ static void *memory_of(bool is_pinned, size_t length)
  * A queue in device memory, returned as kernels see it. @is_pinned: the memory that a NIC accesses
  * is pinned host memory. The words that posters share are in device memory in any case.
  */
-static struct oriel_mlx5_queue *open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
+static struct ori_dev_mlx5_queue *open_queue(bool is_pinned, struct ori_dev_mlx5_queue *queue)
 {
-	struct oriel_mlx5_queue *there;
+	struct ori_dev_mlx5_queue *there;
 
 	memset(queue, 0, sizeof(*queue));
 	queue->sq = (char *)memory_of(is_pinned, (1ul << LOG_DEPTH) * ORIEL_MLX5_BLOCK);
@@ -157,16 +157,16 @@ static struct oriel_mlx5_queue *open_queue(bool is_pinned, struct oriel_mlx5_que
 	queue->log_depth = LOG_DEPTH;
 	ori_dev_mlx5_queue_begin(queue, 0);
 	queue->done = 1ul << 40;
-	there = (struct oriel_mlx5_queue *)memory_of(false, sizeof(*queue));
+	there = (struct ori_dev_mlx5_queue *)memory_of(false, sizeof(*queue));
 	CUDA_CHECK(cudaMemcpy(there, queue, sizeof(*queue), cudaMemcpyDefault));
 	return there;
 }
 
 /* Links to PEERS peers; @queue gets the main queue of the first. */
-static void open_links(bool is_pinned, struct oriel_mlx5_queue *queue)
+static void open_links(bool is_pinned, struct ori_dev_mlx5_queue *queue)
 {
 	struct oriel_dev_link links[PEERS];
-	struct oriel_mlx5_queue other;
+	struct ori_dev_mlx5_queue other;
 	void *there;
 	unsigned i;
 
@@ -188,7 +188,7 @@ static void run_posts(const char *test, bool is_pinned, uint32_t wqes, uint32_t 
 {
 	struct row r = {test,    "oriel", is_pinned ? "pinned ring" : "device ring", "rdma", 1, 64,
 			THREADS, 1};
-	struct oriel_mlx5_queue queue;
+	struct ori_dev_mlx5_queue queue;
 	cudaFuncAttributes a;
 	double us[SAMPLES];
 	unsigned i;

@@ -140,7 +140,7 @@ static void close_job(struct job *job)
 
 static void await_failed_link(struct job *job, unsigned peer)
 {
-	struct oriel_link_queue q = ori_dev_link_main(ori_rdma_link_device(job->links[peer]));
+	struct ori_dev_link_queue q = ori_dev_link_main(ori_rdma_link_device(job->links[peer]));
 	uint64_t deadline = ori_deadline(LONG_NS);
 
 	while (!ori_dev_link_err(q)) {
@@ -153,7 +153,7 @@ static void await_failed_link(struct job *job, unsigned peer)
 /* Rank 0 puts a word to @at of @peer, and its NIC reports that this failed. */
 static void put_fails(struct job *job, unsigned peer, uint64_t at)
 {
-	const struct oriel_rdma_address to = {at, job->ends[peer].rkeys.rail[0]};
+	const struct ori_dev_rdma_address to = {at, job->ends[peer].rkeys.rail[0]};
 
 	assert_true(ori_dev_link_put_value(ori_rdma_link_device(job->links[peer]),
 					   oriel_dev_thread(), to, 1) >= 0);

@@ -136,8 +136,8 @@ struct ori_hca_queue_memory {
 	char *cq;
 	uint32_t *record;
 	uint64_t *doorbell;
-	uint32_t
-		*asleep; /* see struct oriel_mlx5_queue; NULL if the poster need not wake the HCA */
+	uint32_t *asleep; /* see struct ori_dev_mlx5_queue; NULL if the poster need not wake the HCA
+			   */
 };
 
 enum ori_hca_opcode {
@@ -180,7 +180,7 @@ struct ori_hca_wr {
 struct ori_hca_wc {
 	uint64_t id; /* 0 for a receive */
 	enum oriel_status status;
-	uint8_t syndrome; /* enum oriel_queue_syndrome; 0 on success */
+	uint8_t syndrome; /* enum ori_dev_queue_syndrome; 0 on success */
 	uint8_t opcode;   /* enum ori_hca_opcode */
 	bool is_receive;
 	uint32_t vendor;

@@ -24,15 +24,15 @@
 #define NEVER UINT64_MAX
 
 /* Long enough for any machine; a test that reaches it has failed. */
-static const struct oriel_link_wait_limits patient = {NULL, 30000000000u, 1, 0};
+static const struct ori_dev_link_wait_limits patient = {NULL, 30000000000u, 1, 0};
 /* For tests in which no thread could end the wait. */
-static const struct oriel_link_wait_limits hasty = {NULL, 1000000, 1, 0};
+static const struct ori_dev_link_wait_limits hasty = {NULL, 1000000, 1, 0};
 
 /* An HCA that knows WRITE only: it copies and completes, in order. */
 struct hca {
 	_Alignas(64) char sq[DEPTH][ORIEL_MLX5_BLOCK];
 	_Alignas(64) char cq[DEPTH][ORIEL_MLX5_BLOCK];
-	struct oriel_mlx5_queue queue;
+	struct ori_dev_mlx5_queue queue;
 	uint64_t doorbell;
 	uint32_t record[2];
 	uint32_t asleep;
@@ -66,7 +66,8 @@ static void hca_open(struct hca *a, uint64_t first)
 
 static void hca_complete(struct hca *a, uint64_t index, uint8_t syndrome)
 {
-	struct oriel_mlx5_cqe cqe = {index, index, QPN, 8, 0, ORIEL_MLX5_WRITE, syndrome, 0x53, 0};
+	struct ori_dev_mlx5_cqe cqe = {index,    index, QPN, 8, 0, ORIEL_MLX5_WRITE,
+				       syndrome, 0x53,  0};
 
 	cqe.completion = syndrome ? ORIEL_MLX5_FAILED : ORIEL_MLX5_DONE;
 	ori_dev_mlx5_cqe_write(a->cq[index % DEPTH], &cqe, LOG_DEPTH);
@@ -169,16 +170,16 @@ struct poster {
 };
 
 /* Fill and publish the reserved slots. */
-static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *source,
+static enum oriel_status post_at(struct ori_dev_mlx5_queue *q, const uint64_t *source,
 				 uint64_t *target, uint32_t count, uint64_t base,
-				 const struct oriel_link_wait_limits *limits)
+				 const struct ori_dev_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint32_t i;
 
 	for (i = 0; i < count; i++) {
-		const struct oriel_rdma_address remote = {(uintptr_t)&target[i], 0};
-		const struct oriel_rdma_address local = {(uintptr_t)&source[i], 0};
+		const struct ori_dev_rdma_address remote = {(uintptr_t)&target[i], 0};
+		const struct ori_dev_rdma_address local = {(uintptr_t)&source[i], 0};
 
 		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(q, base + i),
 				       ori_dev_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE),
@@ -190,8 +191,8 @@ static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *sou
 	return status;
 }
 
-static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source, uint64_t *target,
-			      uint32_t count, uint64_t *base)
+static enum oriel_status post(struct ori_dev_mlx5_queue *q, const uint64_t *source,
+			      uint64_t *target, uint32_t count, uint64_t *base)
 {
 	enum oriel_status status = ori_dev_mlx5_reserve(q, count, &patient, base);
 
@@ -199,10 +200,10 @@ static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source
 }
 
 /* The same without ever waiting; a publication that would have to wait fails at once. */
-static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
+static enum oriel_status try_post(struct ori_dev_mlx5_queue *q, const uint64_t *source,
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
-	const struct oriel_link_wait_limits now = {NULL, 0, 0, 0};
+	const struct ori_dev_link_wait_limits now = {NULL, 0, 0, 0};
 	enum oriel_status status = ori_dev_mlx5_try_reserve(q, count, base);
 
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &now) : status;
@@ -211,7 +212,7 @@ static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *so
 static void *poster_run(void *argument)
 {
 	struct poster *p = argument;
-	struct oriel_mlx5_queue *q = &p->hca->queue;
+	struct ori_dev_mlx5_queue *q = &p->hca->queue;
 	uint64_t base, last;
 	uint32_t i, count;
 
@@ -437,7 +438,7 @@ static void test_broken_health_ends_a_wait(void **state)
 	struct oriel_dev_fault broken = {.state = ORIEL_DEV_FAULT_FULL,
 					 .status = ORIEL_ERR_ABORTED};
 	const struct oriel_dev_link link = {.health = &broken};
-	const struct oriel_link_wait_limits limits = {&link, ORIEL_TIMEOUT_INFINITE, 1, 0};
+	const struct ori_dev_link_wait_limits limits = {&link, ORIEL_TIMEOUT_INFINITE, 1, 0};
 	struct hca a;
 	uint64_t base;
 
@@ -492,8 +493,8 @@ static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 
 static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 {
-	const struct oriel_mlx5_cqe stray = {0, 1, QPN, 8, ORIEL_MLX5_DONE, ORIEL_MLX5_WRITE,
-					     0, 0, 0};
+	const struct ori_dev_mlx5_cqe stray = {0, 1, QPN, 8, ORIEL_MLX5_DONE, ORIEL_MLX5_WRITE,
+					       0, 0, 0};
 	uint64_t source[2] = {0}, target[2], base;
 	struct hca a;
 

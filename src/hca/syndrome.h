@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of an enum oriel_queue_syndrome. Log and error texts use it. */
+/* The meaning of an enum ori_dev_queue_syndrome. Log and error texts use it. */
 #ifndef ORI_HCA_SYNDROME_H
 #define ORI_HCA_SYNDROME_H
 

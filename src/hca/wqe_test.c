@@ -34,8 +34,8 @@ static void check(const struct slot *slot, const unsigned char *expected, size_t
 		assert_int_equal(slot->bytes[i], GARBAGE);
 }
 
-static const struct oriel_rdma_address remote = {0x7f0011223344, 0x00010203};
-static const struct oriel_rdma_address local = {0x7f5566778899, 0x0a0b0c0d};
+static const struct ori_dev_rdma_address remote = {0x7f0011223344, 0x00010203};
+static const struct ori_dev_rdma_address local = {0x7f5566778899, 0x0a0b0c0d};
 
 #define REMOTE_BYTES 0, 0, 0x7f, 0, 0x11, 0x22, 0x33, 0x44, 0, 1, 2, 3, 0, 0, 0, 0
 
@@ -47,7 +47,7 @@ static void test_write_is_the_golden_vector(void **state)
 		0x00, 0x01, 0x02, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00,
 		0x0a, 0x0b, 0x0c, 0x0d, 0x00, 0x00, 0x7f, 0x55, 0x66, 0x77, 0x88, 0x99,
 	};
-	const struct oriel_mlx5_head head = {0x1234, 0x00abcd, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {0x1234, 0x00abcd, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -62,7 +62,7 @@ static void test_wait_is_the_golden_vector(void **state)
 		0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 		0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x00, 0x00, 0x04, 0x05,
 	};
-	const struct oriel_mlx5_head head = {7, 0x22, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {7, 0x22, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -72,7 +72,7 @@ static void test_wait_is_the_golden_vector(void **state)
 
 static void test_wait_keeps_24_bits_of_its_index(void **state)
 {
-	const struct oriel_mlx5_head head = {0x10007, 0x22, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {0x10007, 0x22, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -91,7 +91,7 @@ static void test_nothing_to_move_has_no_data_segment(void **state)
 		0x00, 0xff, 0xff, 0x10, 0xff, 0xff, 0xff, 0x02,         0,
 		0,    0,    0x08, 0,    0,    0,    0,    REMOTE_BYTES,
 	};
-	const struct oriel_mlx5_head head = {0xfffffffff, 0xffffff, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {0xfffffffff, 0xffffff, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -110,7 +110,7 @@ static void test_twelve_inline_bytes_fit_one_segment(void **state)
 		0x08, 0,    0,    0,    0,    REMOTE_BYTES, 0x80, 0x00, 0x00, 0x0c, 'a',
 		'b',  'c',  'd',  'e',  'f',  'g',          'h',  'i',  'j',  'k',  'l',
 	};
-	const struct oriel_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -171,7 +171,7 @@ static void test_thirteen_inline_bytes_take_two_segments(void **state)
 		0,
 		0,
 	};
-	const struct oriel_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -182,7 +182,7 @@ static void test_thirteen_inline_bytes_take_two_segments(void **state)
 static void test_every_inline_length_is_whole_and_padded(void **state)
 {
 	static const char data[] = "abcdefghijklmnopqrstuvwxyz01";
-	const struct oriel_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {1, 2, ORIEL_MLX5_FENCE_NONE};
 	uint32_t length, used, i;
 	struct slot slot;
 
@@ -206,7 +206,7 @@ static void test_read_names_what_to_fetch_and_where_to_put_it(void **state)
 		0x08, 0,    0,    0,    0,    REMOTE_BYTES, 0x40, 0x00, 0x00, 0x00, 0x0a,
 		0x0b, 0x0c, 0x0d, 0x00, 0x00, 0x7f,         0x55, 0x66, 0x77, 0x88, 0x99,
 	};
-	const struct oriel_mlx5_head head = {0x8000, 0x99, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_mlx5_head head = {0x8000, 0x99, ORIEL_MLX5_FENCE_NONE};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -267,8 +267,8 @@ static void test_fetch_add_carries_its_addend_first(void **state)
 		0,
 		0,
 	};
-	const struct oriel_mlx5_head head = {0x30000, 0x99, ORIEL_MLX5_FENCE_READS};
-	const struct oriel_rdma_address sink = {0, 0x77};
+	const struct ori_dev_mlx5_head head = {0x30000, 0x99, ORIEL_MLX5_FENCE_READS};
+	const struct ori_dev_rdma_address sink = {0, 0x77};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -329,8 +329,8 @@ static void test_compare_swap_carries_the_new_value_before_the_old(void **state)
 		0,
 		0x10,
 	};
-	const struct oriel_mlx5_head head = {0, 0x99, ORIEL_MLX5_FENCE_ALL};
-	const struct oriel_rdma_address result = {0x10, 0x77};
+	const struct ori_dev_mlx5_head head = {0, 0x99, ORIEL_MLX5_FENCE_ALL};
+	const struct ori_dev_rdma_address result = {0x10, 0x77};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -392,8 +392,8 @@ static void test_a_masked_addition_has_its_boundary_behind_it(void **state)
 		0,
 		0x10,
 	};
-	const struct oriel_mlx5_head head = {7, 0x99, ORIEL_MLX5_FENCE_NONE};
-	const struct oriel_rdma_address result = {0x10, 0x77};
+	const struct ori_dev_mlx5_head head = {7, 0x99, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_rdma_address result = {0x10, 0x77};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -409,7 +409,7 @@ static void test_dump_reads_local_bytes_only(void **state)
 		0x88, 0,    0,    0,    0,    0x00, 0x00, 0x00, 0x01, 0x0a, 0x0b,
 		0x0c, 0x0d, 0x00, 0x00, 0x7f, 0x55, 0x66, 0x77, 0x88, 0x99,
 	};
-	const struct oriel_mlx5_head head = {2, 0x99, ORIEL_MLX5_FENCE_READS_SMALL};
+	const struct ori_dev_mlx5_head head = {2, 0x99, ORIEL_MLX5_FENCE_READS_SMALL};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -421,7 +421,7 @@ static void test_nop_is_a_control_segment(void **state)
 {
 	static const unsigned char expected[] = {0x00, 0x00, 0x03, 0x00, 0x12, 0x34, 0x56, 0x01,
 						 0x00, 0x00, 0x00, 0x28, 0x00, 0x00, 0x00, 0x00};
-	const struct oriel_mlx5_head head = {3, 0x123456, ORIEL_MLX5_FENCE_SMALL};
+	const struct ori_dev_mlx5_head head = {3, 0x123456, ORIEL_MLX5_FENCE_SMALL};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -463,9 +463,9 @@ static void test_the_golden_error_cqe_is_understood(void **state)
 
 static void test_a_cqe_is_its_bytes(void **state)
 {
-	const struct oriel_mlx5_cqe failed = {
+	const struct ori_dev_mlx5_cqe failed = {
 		0x1c, 0x5abcd, 0x123456, 0, ORIEL_MLX5_FAILED, ORIEL_MLX5_WRITE, 0x15, 0x83, 0};
-	const struct oriel_mlx5_cqe done = {
+	const struct ori_dev_mlx5_cqe done = {
 		0x14, 0x1ff00, 0x42, 0x1020, ORIEL_MLX5_DONE, ORIEL_MLX5_READ, 0, 0, 0};
 	static const unsigned char failed_tail[] = {0x00, 0x00, 0x83, 0x15, 0x08, 0x12,
 						    0x34, 0x56, 0xab, 0xcd, 0x00, 0xd1};

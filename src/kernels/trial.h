@@ -29,9 +29,9 @@ ORIEL_DEV_ASSERT(sizeof(struct ori_trial_memory) == 2 * ORIEL_DEV_LINE);
 /* At the start of a page, which the poster and the host reach. The host fills in all but the
  * results. */
 struct ori_trial {
-	struct ori_trial_memory memory;    /* first: keys from offset 0 need the start of a page */
-	struct oriel_mlx5_queue main;      /* connected to itself, empty */
-	struct oriel_mlx5_queue companion; /* the same; not used without @has_companion */
+	struct ori_trial_memory memory; /* first: keys from offset 0 need the start of a page */
+	struct ori_dev_mlx5_queue main; /* connected to itself, empty */
+	struct ori_dev_mlx5_queue companion; /* the same; not used without @has_companion */
 	uint32_t lkey, rkey;
 	uint32_t has_companion, has_masked;
 
@@ -43,16 +43,16 @@ struct ori_trial {
 	uint32_t is_done;
 };
 
-ORIEL_DEV struct oriel_rdma_address ori_trial_local(const struct ori_trial *t, size_t offset)
+ORIEL_DEV struct ori_dev_rdma_address ori_trial_local(const struct ori_trial *t, size_t offset)
 {
-	struct oriel_rdma_address address = {offset, t->lkey};
+	struct ori_dev_rdma_address address = {offset, t->lkey};
 
 	return address;
 }
 
-ORIEL_DEV struct oriel_rdma_address ori_trial_remote(const struct ori_trial *t, size_t offset)
+ORIEL_DEV struct ori_dev_rdma_address ori_trial_remote(const struct ori_trial *t, size_t offset)
 {
-	struct oriel_rdma_address address = {offset, t->rkey};
+	struct ori_dev_rdma_address address = {offset, t->rkey};
 
 	return address;
 }
@@ -72,9 +72,9 @@ ORIEL_DEV enum oriel_status ori_trial_await(const uint64_t *word, uint64_t value
 
 /* A NOP, then a WRITE, and their CQEs. */
 ORIEL_DEV enum oriel_status ori_trial_post(struct ori_trial *t,
-					   const struct oriel_link_wait_limits *limits)
+					   const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_mlx5_queue *q = &t->main;
+	struct ori_dev_mlx5_queue *q = &t->main;
 	enum oriel_status status;
 	uint64_t base = 0;
 	uint32_t i;
@@ -97,7 +97,7 @@ ORIEL_DEV enum oriel_status ori_trial_post(struct ori_trial *t,
 	return status;
 }
 
-ORIEL_DEV void ori_trial_add(struct ori_trial *t, struct oriel_mlx5_queue *q, uint64_t index,
+ORIEL_DEV void ori_trial_add(struct ori_trial *t, struct ori_dev_mlx5_queue *q, uint64_t index,
 			     size_t result)
 {
 	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(q, index), ori_dev_mlx5_head_of(q, index, 0),
@@ -110,9 +110,9 @@ ORIEL_DEV void ori_trial_add(struct ori_trial *t, struct oriel_mlx5_queue *q, ui
  * request adds as well. It finds the addition there: else it did not wait.
  */
 ORIEL_DEV enum oriel_status ori_trial_count(struct ori_trial *t,
-					    const struct oriel_link_wait_limits *limits)
+					    const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_mlx5_queue *q = &t->main, *c = &t->companion;
+	struct ori_dev_mlx5_queue *q = &t->main, *c = &t->companion;
 	uint64_t index = 0, base = 0;
 	enum oriel_status status;
 
@@ -143,9 +143,9 @@ ORIEL_DEV enum oriel_status ori_trial_count(struct ori_trial *t,
 
 /* 1 to the lower half of a word that is all ones: the boundary keeps the carry from the upper. */
 ORIEL_DEV enum oriel_status ori_trial_masked(struct ori_trial *t,
-					     const struct oriel_link_wait_limits *limits)
+					     const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_mlx5_queue *q = &t->main;
+	struct ori_dev_mlx5_queue *q = &t->main;
 	enum oriel_status status;
 	uint64_t index = 0;
 
@@ -170,7 +170,7 @@ ORIEL_DEV enum oriel_status ori_trial_masked(struct ori_trial *t,
 /* One thread. */
 ORIEL_DEV enum oriel_status ori_trial_run(struct ori_trial *t)
 {
-	const struct oriel_link_wait_limits limits = {NULL, ORI_TRIAL_NS, 100, 0};
+	const struct ori_dev_link_wait_limits limits = {NULL, ORI_TRIAL_NS, 100, 0};
 
 	ori_dev_store_release32(&t->is_begun, 1);
 	ori_dev_fence_full();

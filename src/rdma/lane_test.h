@@ -23,9 +23,9 @@ struct bench {
 	struct ori_hca_qp *qp, *loop;
 	struct ori_host_link *loopback;
 	struct ori_proxy_lane *lane;
-	struct oriel_proxy_entry *entries;
-	struct oriel_proxy_words *words;
-	struct oriel_proxy_ring ring;
+	struct ori_dev_proxy_entry *entries;
+	struct ori_dev_proxy_words *words;
+	struct ori_dev_proxy_ring ring;
 	enum oriel_status found; /* the status of find() */
 	const void *data;        /* ... and where a CPU finds it */
 	unsigned finds, released, released_well;
@@ -131,7 +131,7 @@ static inline void bench_run(struct bench *b)
 
 static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 {
-	struct oriel_link_wait_limits limits = {NULL, UINT64_C(30000000000), 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, UINT64_C(30000000000), 1, 0};
 	uint64_t base = 0;
 
 	assert_int_equal(ori_dev_proxy_reserve(&b->ring, count, &limits, &base), ORIEL_OK);
@@ -142,7 +142,7 @@ static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uint32_t key,
 			       uint32_t length)
 {
-	struct oriel_rdma_address to = {at, RKEY}, from = {at, key};
+	struct ori_dev_rdma_address to = {at, RKEY}, from = {at, key};
 
 	ori_dev_proxy_fill(&b->ring, index, ORIEL_PROXY_WRITE, 0, to, from, 0, length);
 }
@@ -150,7 +150,7 @@ static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uin
 static inline void bench_other(struct bench *b, uint64_t index, uint32_t opcode, uint32_t fence,
 			       uint64_t at, uint64_t operand)
 {
-	struct oriel_rdma_address to = {at, RKEY}, from = {at + 1, LKEY};
+	struct ori_dev_rdma_address to = {at, RKEY}, from = {at + 1, LKEY};
 
 	ori_dev_proxy_fill(&b->ring, index, opcode, fence, to, from, operand, 8);
 }

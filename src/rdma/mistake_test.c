@@ -52,7 +52,7 @@ static void test_links_go_on_where_indices_wrap(void **state)
 static void test_a_failed_put_is_never_taken_for_done(void **state)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_rdma_address nowhere;
+	struct ori_dev_rdma_address nowhere;
 	struct pair *p;
 
 	(void)state;

@@ -122,17 +122,17 @@ static inline void pair_close(struct pair *p)
 	free(p);
 }
 
-static inline struct oriel_rdma_address local(const struct side *s, uint64_t at)
+static inline struct ori_dev_rdma_address local(const struct side *s, uint64_t at)
 {
-	struct oriel_rdma_address address = {(uint64_t)(uintptr_t)s->memory + at,
-					     ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
+	struct ori_dev_rdma_address address = {(uint64_t)(uintptr_t)s->memory + at,
+					       ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
 
 	return address;
 }
 
-static inline struct oriel_rdma_address remote(const struct side *s, uint64_t at)
+static inline struct ori_dev_rdma_address remote(const struct side *s, uint64_t at)
 {
-	struct oriel_rdma_address address = {at, s->rkeys.rail[s->rail]};
+	struct ori_dev_rdma_address address = {at, s->rkeys.rail[s->rail]};
 
 	return address;
 }

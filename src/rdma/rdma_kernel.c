@@ -70,7 +70,7 @@ void ori_rdma_cell_give(struct ori_rdma_cells *cells, struct ori_rdma_cell *cell
 }
 
 void ori_rdma_cell_answers(const struct ori_rdma_cells *cells, const struct ori_rdma_cell *cell,
-			   unsigned rail, struct oriel_link_answers *answers)
+			   unsigned rail, struct ori_dev_link_answers *answers)
 {
 	uint64_t words = (uintptr_t)cell->answers.words, offset;
 	struct oriel_dev_keys lkeys;

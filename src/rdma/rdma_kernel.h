@@ -18,10 +18,10 @@
 
 /* In memory of the GPU, one for each link. */
 struct ori_rdma_cell {
-	struct oriel_mlx5_queue main;
-	struct oriel_mlx5_queue companion;
-	struct oriel_proxy_ring proxy; /* instead of those two */
-	struct oriel_link_answers answers;
+	struct ori_dev_mlx5_queue main;
+	struct ori_dev_mlx5_queue companion;
+	struct ori_dev_proxy_ring proxy; /* instead of those two */
+	struct ori_dev_link_answers answers;
 	struct oriel_dev_link link;
 	char reserved[ORIEL_DEV_LINE - sizeof(struct oriel_dev_link)];
 };
@@ -53,7 +53,7 @@ enum oriel_status ori_rdma_cell_take(struct ori_rdma_cells *cells, const struct 
 void ori_rdma_cell_give(struct ori_rdma_cells *cells, struct ori_rdma_cell *cell);
 /* The address and key of the answers of @cell for the NIC of @rail, if it needs them. */
 void ori_rdma_cell_answers(const struct ori_rdma_cells *cells, const struct ori_rdma_cell *cell,
-			   unsigned rail, struct oriel_link_answers *answers);
+			   unsigned rail, struct ori_dev_link_answers *answers);
 /* All cells have been given back. */
 void ori_rdma_cells_close(struct ori_rdma_cells *cells);
 
@@ -66,13 +66,13 @@ struct ori_proxied;
  * failure, of the GPU, @copy is the queue as it began.
  */
 enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
-					    struct oriel_mlx5_queue *copy);
+					    struct ori_dev_mlx5_queue *copy);
 
 /* The ends whose requests a proxy posts: 0 of the CPU, 1 of kernels. They may be closed. */
 const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link, unsigned which);
 
 /* The words of the ring that kernels fill for a proxy, in the same way. */
 enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
-					     struct oriel_proxy_ring *copy);
+					     struct ori_dev_proxy_ring *copy);
 
 #endif

@@ -46,9 +46,9 @@ static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 /* Copies all words of the cell but the pointer that lets kernels post. */
 static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 {
-	struct oriel_mlx5_queue *companion = &link->cell->companion;
+	struct ori_dev_mlx5_queue *companion = &link->cell->companion;
 	const struct ori_gpu *gpu = link->rdma->gpu;
-	struct oriel_link_answers answers = {0};
+	struct ori_dev_link_answers answers = {0};
 	enum oriel_status status;
 
 	ori_rdma_cell_answers(&link->rdma->cells, link->cell, link->handle.dev.rail, &answers);
@@ -311,7 +311,7 @@ const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *li
 }
 
 enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
-					    struct oriel_mlx5_queue *copy)
+					    struct ori_dev_mlx5_queue *copy)
 {
 	const struct rdma_queue *q = which ? &link->kernel_companion : &link->kernel;
 	const struct ori_gpu *gpu = link->rdma->gpu;
@@ -329,7 +329,7 @@ const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link
 }
 
 enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
-					     struct oriel_proxy_ring *copy)
+					     struct ori_dev_proxy_ring *copy)
 {
 	const struct ori_gpu *gpu = link->rdma->gpu;
 

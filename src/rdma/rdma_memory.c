@@ -517,21 +517,21 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 }
 
 bool ori_memory_find(struct ori_memory *m, unsigned rail, const void *address, uint64_t length,
-		     bool is_target, struct oriel_rdma_address *found)
+		     bool is_target, struct ori_dev_rdma_address *found)
 {
 	uint64_t at = (uintptr_t)address;
 	struct memory_last last;
 
 	if (!memory_look_up(m, rail, at, length, is_target, &last))
 		return false;
-	*found = (struct oriel_rdma_address){last.iova + (at - last.address), last.lkey};
+	*found = (struct ori_dev_rdma_address){last.iova + (at - last.address), last.lkey};
 	return true;
 }
 
 /* Memory that may not be written is registered as a source alone. */
 enum oriel_status ori_memory_ref(struct ori_memory *m, unsigned rail, const void *address,
-				 uint64_t length, bool is_target, struct oriel_rdma_address *found,
-				 struct ori_mr_ref *ref)
+				 uint64_t length, bool is_target,
+				 struct ori_dev_rdma_address *found, struct ori_mr_ref *ref)
 {
 	uint64_t at = (uintptr_t)address;
 	const struct memory_entry *entry;
@@ -544,7 +544,7 @@ enum oriel_status ori_memory_ref(struct ori_memory *m, unsigned rail, const void
 		return status;
 	ori_cache_unshare(ref);
 	entry = ref->registration;
-	*found = (struct oriel_rdma_address){memory_iova(entry, at), entry->keys[rail].lkey};
+	*found = (struct ori_dev_rdma_address){memory_iova(entry, at), entry->keys[rail].lkey};
 	return ORIEL_OK;
 }
 

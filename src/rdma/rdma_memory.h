@@ -55,14 +55,14 @@ void ori_memory_reject_gpu(struct ori_memory *memory);
 
 /* Any thread: does registered memory have all the bytes? Then *@found is what a request names. */
 bool ori_memory_find(struct ori_memory *memory, unsigned rail, const void *address, uint64_t length,
-		     bool is_target, struct oriel_rdma_address *found);
+		     bool is_target, struct ori_dev_rdma_address *found);
 /*
  * Any thread: registers them with @rail, for a request whose end the caller may learn late.
  * ori_memory_unref() drops *@ref.
  */
 enum oriel_status ori_memory_ref(struct ori_memory *memory, unsigned rail, const void *address,
-				 uint64_t length, bool is_target, struct oriel_rdma_address *found,
-				 struct ori_mr_ref *ref);
+				 uint64_t length, bool is_target,
+				 struct ori_dev_rdma_address *found, struct ori_mr_ref *ref);
 void ori_memory_unref(struct ori_memory *memory, const struct ori_mr_ref *ref);
 
 /*

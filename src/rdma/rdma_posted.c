@@ -17,7 +17,7 @@
 struct ori_posted_ref {
 	struct ori_posted_ref *next;
 	struct ori_mr_ref cached;
-	const struct oriel_mlx5_queue *queue;
+	const struct ori_dev_mlx5_queue *queue;
 	pthread_t poster;
 	bool is_posted;
 	uint64_t until; /* if is_posted: the queue has done the request when it has done these */
@@ -25,7 +25,7 @@ struct ori_posted_ref {
 
 /* The links of a rail point to it. */
 struct posted_rail {
-	struct oriel_link_answers answers; /* comes first */
+	struct ori_dev_link_answers answers; /* comes first */
 	struct ori_posted *posted;
 	_Alignas(ORIEL_DEV_LINE) char reserved[ORIEL_DEV_LINE];
 };
@@ -77,7 +77,7 @@ static void posted_sweep(struct ori_posted *p)
 
 static bool posted_register(struct ori_posted *p, struct ori_posted_ref *ref, unsigned rail,
 			    const void *memory, uint64_t length, bool is_target,
-			    struct oriel_rdma_address *found)
+			    struct ori_dev_rdma_address *found)
 {
 	enum oriel_status status;
 
@@ -93,10 +93,10 @@ static bool posted_register(struct ori_posted *p, struct ori_posted_ref *ref, un
 }
 
 static bool posted_find(const struct oriel_dev_link *l, const void *memory, uint64_t length,
-			bool is_target, struct oriel_rdma_address *found)
+			bool is_target, struct ori_dev_rdma_address *found)
 {
 	struct ori_posted *p = ((const struct posted_rail *)(const void *)l->answers)->posted;
-	struct oriel_link_queue q = ori_dev_link_take(l);
+	struct ori_dev_link_queue q = ori_dev_link_take(l);
 	struct ori_posted_ref *ref;
 
 	if (ori_memory_find(p->memory, l->rail, memory, length, is_target, found))
@@ -141,7 +141,7 @@ enum oriel_status ori_posted_open(struct ori_memory *memory, struct ori_posted *
 	}
 	ori_rdma_mr_local(p->mr, &address, &lkeys);
 	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++) {
-		struct oriel_link_answers *answers = &p->rails[rail].answers;
+		struct ori_dev_link_answers *answers = &p->rails[rail].answers;
 
 		answers->address = address + (uint64_t)((char *)answers->words - (char *)p->rails);
 		answers->key = lkeys.rail[rail];
@@ -164,12 +164,12 @@ void ori_posted_close(struct ori_posted *p)
 	free(p);
 }
 
-struct oriel_link_answers *ori_posted_answers(const struct ori_posted *p, unsigned rail)
+struct ori_dev_link_answers *ori_posted_answers(const struct ori_posted *p, unsigned rail)
 {
 	return &p->rails[rail].answers;
 }
 
-struct ori_posted_ref *ori_posted_take(struct ori_posted *p, const struct oriel_mlx5_queue *queue)
+struct ori_posted_ref *ori_posted_take(struct ori_posted *p, const struct ori_dev_mlx5_queue *queue)
 {
 	struct ori_posted_ref **at, *ref, *taken = NULL;
 

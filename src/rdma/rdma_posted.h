@@ -24,14 +24,14 @@ enum oriel_status ori_posted_open(struct ori_memory *memory, struct ori_posted *
 void ori_posted_close(struct ori_posted *posted);
 
 /* For links of @rail whose posters are CPU threads. */
-struct oriel_link_answers *ori_posted_answers(const struct ori_posted *posted, unsigned rail);
+struct ori_dev_link_answers *ori_posted_answers(const struct ori_posted *posted, unsigned rail);
 
 /*
  * No thread posts to @queue any more: take the registrations for its requests, to drop them
  * once its NIC touches no memory. @posted may be NULL.
  */
 struct ori_posted_ref *ori_posted_take(struct ori_posted *posted,
-				       const struct oriel_mlx5_queue *queue);
+				       const struct ori_dev_mlx5_queue *queue);
 void ori_posted_drop(struct ori_posted *posted, struct ori_posted_ref *refs);
 
 #endif

@@ -59,7 +59,7 @@ static const struct ori_hca_ops book_ops = {
 struct side {
 	struct ori_memory *memory;
 	struct ori_posted *posted;
-	_Alignas(ORIEL_DEV_LINE) struct oriel_mlx5_queue queue;
+	_Alignas(ORIEL_DEV_LINE) struct ori_dev_mlx5_queue queue;
 	char cqes[DEPTH * ORIEL_MLX5_BLOCK];
 	struct oriel_dev_link link;
 	char *pages;
@@ -97,7 +97,7 @@ static void side_stop(struct side *s)
 /* The book by which the NIC finds @length bytes at @memory. */
 static const struct book *find(struct side *s, const void *memory, uint64_t length)
 {
-	struct oriel_rdma_address found = {0, 0};
+	struct ori_dev_rdma_address found = {0, 0};
 	const struct book *book;
 
 	assert_true(s->link.answers->find(&s->link, memory, length, false, &found));
@@ -171,7 +171,7 @@ static void test_registered_memory_needs_no_registration(void **state)
 
 static void test_sources_alone_need_not_be_writable(void **state)
 {
-	struct oriel_rdma_address found;
+	struct ori_dev_rdma_address found;
 	struct side s;
 
 	(void)state;
@@ -213,7 +213,7 @@ static void test_a_registration_outlives_what_others_post(void **state)
 
 static void test_results_of_atomics_have_words_that_the_nic_knows(void **state)
 {
-	const struct oriel_link_answers *answers;
+	const struct ori_dev_link_answers *answers;
 	const struct book *book;
 	struct side s;
 

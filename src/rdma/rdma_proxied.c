@@ -14,7 +14,8 @@
 
 static size_t proxied_length(uint32_t depth)
 {
-	size_t length = depth * sizeof(struct oriel_proxy_entry) + sizeof(struct oriel_proxy_words);
+	size_t length =
+		depth * sizeof(struct ori_dev_proxy_entry) + sizeof(struct ori_dev_proxy_words);
 
 	return (length + PROXIED_PAGE - 1) / PROXIED_PAGE * PROXIED_PAGE;
 }
@@ -51,7 +52,7 @@ static enum oriel_status proxied_open_ring(struct ori_proxied *p)
 		return ori_fail_nomem(sizeof(*p->ring), "a ring of %u entries", p->attr.depth);
 	memset(p->ring, 0, sizeof(*p->ring));
 	p->ring->entries = p->shared;
-	p->ring->words = (struct oriel_proxy_words *)(void *)(p->ring->entries + p->attr.depth);
+	p->ring->words = (struct ori_dev_proxy_words *)(void *)(p->ring->entries + p->attr.depth);
 	p->ring->log_depth = 31 - (uint32_t)__builtin_clz(p->attr.depth);
 	return ORIEL_OK;
 }

@@ -18,7 +18,7 @@ struct ori_proxied_attr {
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
 	struct ori_host_link *loopback;
-	struct oriel_rdma_address flush_word; /* see struct ori_proxy_lane_attr */
+	struct ori_dev_rdma_address flush_word; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };
 
@@ -29,7 +29,7 @@ struct ori_proxied {
 	 * For kernels, the state at the beginning of the ring and the host's view:
 	 * the GPU holds the words of posters.
 	 */
-	struct oriel_proxy_ring *ring;
+	struct ori_dev_proxy_ring *ring;
 	struct ori_mem *pinned; /* NULL, or the memory of @shared */
 	void *shared;           /* entries, then words */
 	struct ori_hca_cq *cq;

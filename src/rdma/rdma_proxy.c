@@ -15,7 +15,7 @@
 
 /* An entry that has been taken. */
 struct proxy_copy {
-	struct oriel_proxy_entry of;
+	struct ori_dev_proxy_entry of;
 	struct ori_proxy_sge sge; /* once it is found */
 	bool has_sge;
 	uint64_t loop_op; /* on the loopback link, once it is begun there */
@@ -99,7 +99,7 @@ static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
 /* The entries behind an acquired stamp are as they were when it was released. */
 static uint32_t proxy_peek(const struct ori_proxy_lane *lane)
 {
-	const struct oriel_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
+	const struct ori_dev_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
 
 	return ori_dev_proxy_stamp_count(oriel_dev_load_acquire(&slot->stamp), lane->tail);
 }
@@ -374,7 +374,8 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 }
 
 /* The store to err releases them. */
-static void proxy_report_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
+static void proxy_report_failed(struct ori_dev_proxy_words *words,
+				const struct ori_dev_proxy_entry *e)
 {
 	oriel_dev_store_relaxed(&words->failed, ori_dev_proxy_opcode(e));
 	oriel_dev_store_relaxed(&words->failed_at, e->local);
@@ -387,7 +388,7 @@ static void proxy_report_failed(struct oriel_proxy_words *words, const struct or
  */
 static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_drained)
 {
-	struct oriel_proxy_words *words = lane->attr.words;
+	struct ori_dev_proxy_words *words = lane->attr.words;
 	uint64_t index;
 
 	if (lane->is_dead)

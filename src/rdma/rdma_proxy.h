@@ -45,8 +45,8 @@ struct ori_proxy_lane_attr {
 	uint32_t depth;        /* of both */
 	uint32_t length_max;   /* of a request */
 	uint32_t sink_lkey;    /* of 8 bytes at address 0, for results that no thread reads */
-	struct oriel_proxy_entry *entries;
-	struct oriel_proxy_words *words;
+	struct ori_dev_proxy_entry *entries;
+	struct ori_dev_proxy_words *words;
 	uint32_t log_depth; /* of the ring */
 	struct ori_proxy_memory memory;
 	struct ori_host_link *loopback; /* for counters, and for @flush_word */
@@ -55,7 +55,7 @@ struct ori_proxy_lane_attr {
 	 * (ORIEL_LINK_UNORDERED_LOCAL); key 0: it is not. A result is done when they have
 	 * been read after it.
 	 */
-	struct oriel_rdma_address flush_word;
+	struct ori_dev_rdma_address flush_word;
 };
 
 /* Begins with entry 0, of a ring that is zero. */

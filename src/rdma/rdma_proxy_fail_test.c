@@ -7,7 +7,7 @@
 
 static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t what)
 {
-	struct oriel_link_wait_limits limits = {NULL, 1000000000, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, 1000000000, 1, 0};
 	uint64_t posted = b->qp->posted, base;
 
 	assert_int_equal(ori_dev_proxy_wait(&b->ring, done, &limits),
@@ -137,7 +137,7 @@ static void test_a_counter_that_fails_ends_the_lane(void **state)
 
 static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 {
-	struct oriel_link_wait_limits limits = {NULL, 1000000, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, 1000000, 1, 0};
 	struct bench b;
 	uint64_t base;
 	unsigned i;

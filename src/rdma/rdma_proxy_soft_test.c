@@ -121,10 +121,10 @@ static uint64_t soft_word(const struct soft *s, unsigned end, uint64_t at)
 	return oriel_dev_load_acquire((uint64_t *)(void *)(s->memory[end] + at));
 }
 
-static struct oriel_rdma_address soft_local(const struct soft *s, uint64_t at)
+static struct ori_dev_rdma_address soft_local(const struct soft *s, uint64_t at)
 {
-	return (struct oriel_rdma_address){(uint64_t)(uintptr_t)s->memory[0] + at,
-					   ORIEL_PROXY_LOOKUP};
+	return (struct ori_dev_rdma_address){(uint64_t)(uintptr_t)s->memory[0] + at,
+					     ORIEL_PROXY_LOOKUP};
 }
 
 static void soft_step(struct soft *s)
@@ -139,10 +139,10 @@ enum { SIGNAL = 0, COUNTER = 8, OLD = 16, SOURCE = 4096, TARGET = 8192, BACK = 3
 /* One post: a put, its signal, a get that reads it back, an atomic, and the counter of all. */
 static void soft_post(struct soft *s, uint64_t round)
 {
-	const struct oriel_rdma_address none = {0, 0}, there = {TARGET, s->keys[1].rkey};
-	const struct oriel_rdma_address signal = {SIGNAL, s->keys[1].rkey};
-	struct oriel_rdma_address counter = {(uint64_t)(uintptr_t)s->memory[0] + COUNTER,
-					     s->keys[0].rkey};
+	const struct ori_dev_rdma_address none = {0, 0}, there = {TARGET, s->keys[1].rkey};
+	const struct ori_dev_rdma_address signal = {SIGNAL, s->keys[1].rkey};
+	struct ori_dev_rdma_address counter = {(uint64_t)(uintptr_t)s->memory[0] + COUNTER,
+					       s->keys[0].rkey};
 	uint64_t base = bench_reserve(&s->b, 5);
 
 	memset(s->memory[0] + SOURCE, (int)round, PART);
@@ -197,7 +197,7 @@ static void test_the_software_hca_completes_it(void **state)
 
 static void test_the_software_hca_rejects_a_bad_key(void **state)
 {
-	struct oriel_rdma_address from;
+	struct ori_dev_rdma_address from;
 	struct soft s;
 	uint64_t base, steps = 0;
 
@@ -207,9 +207,9 @@ static void test_the_software_hca_rejects_a_bad_key(void **state)
 	base = bench_reserve(&s.b, 2);
 	from = soft_local(&s, SOURCE);
 	ori_dev_proxy_fill(&s.b.ring, base, ORIEL_PROXY_WRITE, 0,
-			   (struct oriel_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
+			   (struct ori_dev_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
 	ori_dev_proxy_fill(&s.b.ring, base + 1, ORIEL_PROXY_WRITE, 0,
-			   (struct oriel_rdma_address){TARGET, s.keys[1].rkey}, from, 0, 8);
+			   (struct ori_dev_rdma_address){TARGET, s.keys[1].rkey}, from, 0, 8);
 	ori_dev_proxy_publish(&s.b.ring, base, 2);
 	while (ori_dev_proxy_poll(&s.b.ring, base + 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);

@@ -223,7 +223,7 @@ static void test_an_entry_is_not_done_before_its_completion(void **state)
 
 static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **state)
 {
-	struct oriel_link_wait_limits limits = {NULL, 1, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, 1, 1, 0};
 	struct bench b;
 	uint64_t i, base;
 
@@ -455,8 +455,8 @@ static void test_memory_is_found_by_its_address(void **state)
 	base = bench_reserve(&b, 2);
 	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 10);
 	ori_dev_proxy_fill(&b.ring, base + 1, ORIEL_PROXY_READ, 0,
-			   (struct oriel_rdma_address){0, RKEY},
-			   (struct oriel_rdma_address){4000, ORIEL_PROXY_LOOKUP}, 0, 10);
+			   (struct ori_dev_rdma_address){0, RKEY},
+			   (struct ori_dev_rdma_address){4000, ORIEL_PROXY_LOOKUP}, 0, 10);
 	ori_dev_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
 	bench_run(&b);
@@ -523,7 +523,7 @@ static int print_rate(void)
 static void test_writes_of_a_cpu_may_go_inside(void **state)
 {
 	const char data[] = "0123456789abcdefghijklmnopqr";
-	struct oriel_rdma_address to = {0, RKEY}, from = {4000, ORIEL_PROXY_LOOKUP};
+	struct ori_dev_rdma_address to = {0, RKEY}, from = {4000, ORIEL_PROXY_LOOKUP};
 	struct bench b;
 	uint64_t base;
 

@@ -153,7 +153,7 @@ static void test_the_poster_steps_the_lane_while_the_thread_sleeps(void **state)
 
 static void test_a_waiter_learns_what_has_completed(void **state)
 {
-	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct posters c;
 	unsigned i;
 
@@ -184,7 +184,7 @@ static void posters_count(struct ori_helper *helper)
  */
 static void test_a_waiter_that_took_a_completion_does_not_back_off_first(void **state)
 {
-	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct ori_helper counter = {.help = posters_count};
 	unsigned i, mine = 0;
 	struct posters c;
@@ -275,7 +275,7 @@ struct poster {
 /* NULL if all went well. */
 static void *poster_main(void *context)
 {
-	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct ori_dev_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct poster *p = context;
 	struct bench *b = &p->posters->b;
 	enum oriel_status status;

@@ -51,7 +51,7 @@ static enum oriel_status rdma_add_page(struct rdma_rail *r)
 }
 
 /* Each queue gets a doorbell of its own; the pages are freed with the NIC. */
-static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct oriel_mlx5_queue *q)
+static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct ori_dev_mlx5_queue *q)
 {
 	struct rdma_doorbell *taken;
 	enum oriel_status status;
@@ -68,7 +68,7 @@ static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct oriel_ml
 	return ORIEL_OK;
 }
 
-static void rdma_give_doorbell(struct rdma_rail *r, const struct oriel_mlx5_queue *q)
+static void rdma_give_doorbell(struct rdma_rail *r, const struct ori_dev_mlx5_queue *q)
 {
 	struct rdma_doorbell *given = &r->free[r->free_count++];
 

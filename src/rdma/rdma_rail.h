@@ -78,7 +78,7 @@ struct rdma_queue {
 	 * For kernels, the state at the beginning of the queue: the GPU holds the
 	 * words that change.
 	 */
-	struct oriel_mlx5_queue *dev;
+	struct ori_dev_mlx5_queue *dev;
 	struct ori_mem *pinned; /* NULL, or the memory of @rings */
 	void *rings;            /* WQEs, then CQEs, then the doorbell record */
 	struct ori_hca_cq *cq;

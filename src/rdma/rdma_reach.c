@@ -23,7 +23,7 @@ struct ori_reach {
 	const struct ori_gpu *gpu;
 	struct ori_mem *mem; /* of the table */
 	pthread_mutex_t lock;
-	struct oriel_link_reach copy; /* guarded by lock, as is entries */
+	struct ori_dev_link_registered copy; /* guarded by lock, as is entries */
 	struct reach_entry entries[ORIEL_LINK_REACH];
 };
 
@@ -64,9 +64,9 @@ void ori_reach_close(struct ori_reach *r)
 	free(r);
 }
 
-const struct oriel_link_reach *ori_reach_table(const struct ori_reach *r)
+const struct ori_dev_link_registered *ori_reach_table(const struct ori_reach *r)
 {
-	return (const struct oriel_link_reach *)(const void *)r->mem->address;
+	return (const struct ori_dev_link_registered *)(const void *)r->mem->address;
 }
 
 /*
@@ -75,7 +75,8 @@ const struct oriel_link_reach *ori_reach_table(const struct ori_reach *r)
  */
 static enum oriel_status reach_publish(const struct ori_reach *r, unsigned i)
 {
-	struct oriel_link_reach *table = (struct oriel_link_reach *)(void *)r->mem->address;
+	struct ori_dev_link_registered *table =
+		(struct ori_dev_link_registered *)(void *)r->mem->address;
 	const struct oriel_dev_buffer *now = &r->copy.of[i];
 	struct oriel_dev_buffer empty = *now;
 	enum oriel_status status;

@@ -19,7 +19,7 @@ enum oriel_status ori_reach_open(struct ori_memory *memory, const struct ori_gpu
 void ori_reach_close(struct ori_reach *reach);
 
 /* In memory of the GPU. */
-const struct oriel_link_reach *ori_reach_table(const struct ori_reach *reach);
+const struct ori_dev_link_registered *ori_reach_table(const struct ori_reach *reach);
 
 /*
  * Kernels launched from now on may name the allocation that holds @address. Memory of the

@@ -162,7 +162,7 @@ static void test_more_threads_than_half_the_ring_are_rejected(void **state)
 	struct pair *p = pair_open(NULL);
 	struct oriel_team team = {0};
 	struct oriel_dev_group leader;
-	struct oriel_link_post post;
+	struct ori_dev_link_post post;
 
 	(void)state;
 	assert_int_equal(oriel_team_open(&team, DEPTH, true), ORIEL_OK);
@@ -182,7 +182,7 @@ static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_rdma_address nowhere = remote(&p->b, LENGTH - 4);
+	struct ori_dev_rdma_address nowhere = remote(&p->b, LENGTH - 4);
 	int64_t ticket;
 
 	(void)state;
@@ -309,8 +309,9 @@ static void test_a_link_that_is_not_connected_rejects_posts(void **state)
 	struct pair *p = pair_create(NULL);
 	const struct oriel_dev_link *l = p->a.dev;
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_rdma_address to = remote(&p->b, DATA), from = local(&p->a, DATA);
-	struct oriel_rdma_address signal = remote(&p->b, SIGNAL), counter = remote(&p->a, COUNTER);
+	struct ori_dev_rdma_address to = remote(&p->b, DATA), from = local(&p->a, DATA);
+	struct ori_dev_rdma_address signal = remote(&p->b, SIGNAL),
+				    counter = remote(&p->a, COUNTER);
 
 	(void)state;
 	assert_false(ori_rdma_link_is_ready(p->a.link));
@@ -463,9 +464,9 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	int64_t ticket;
 
 	pair_connect(p);
-	ticket = ori_dev_link_put(p->a.dev, g, (struct oriel_rdma_address){DATA, used[0].rail[1]},
-				  (struct oriel_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
-							      used[1].rail[1]},
+	ticket = ori_dev_link_put(p->a.dev, g, (struct ori_dev_rdma_address){DATA, used[0].rail[1]},
+				  (struct ori_dev_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
+								used[1].rail[1]},
 				  8);
 	status = ori_dev_link_wait_local(p->a.dev, g, ticket, 0);
 	assert_int_equal(p->a.health.state, status ? ORIEL_DEV_FAULT_FULL : ORIEL_DEV_FAULT_EMPTY);
@@ -498,7 +499,7 @@ static void test_a_key_of_another_rail_is_rejected(void **state)
 
 static uint32_t number_of(const struct oriel_dev_link *l)
 {
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct ori_dev_link_queue q = ori_dev_link_main(l);
 
 	return q.proxy ? q.proxy->number : q.ring->qpn;
 }

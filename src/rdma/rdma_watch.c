@@ -9,7 +9,7 @@
 #include "rdma/rdma_proxied.h"
 
 static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
-					  struct oriel_link_queue q)
+					  struct ori_dev_link_queue q)
 {
 	struct oriel_dev_fault record = {0};
 
@@ -22,17 +22,17 @@ static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
  * The ring that a proxy serves for the CPU (@which 0) or for kernels (1); empty if there
  * is none.
  */
-static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
+static struct ori_dev_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
 {
 	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
 
-	return (struct oriel_link_queue){NULL, p->ring};
+	return (struct ori_dev_link_queue){NULL, p->ring};
 }
 
 bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_link_queue queues[3] = {ori_dev_link_main(dev)};
+	struct ori_dev_link_queue queues[3] = {ori_dev_link_main(dev)};
 	unsigned i;
 
 	if (!ori_dev_link_has(queues[0]))
@@ -54,7 +54,7 @@ bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault
 
 static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
 {
-	struct oriel_proxy_ring r;
+	struct ori_dev_proxy_ring r;
 	enum oriel_status status = ori_rdma_link_read_proxied(link, &r);
 
 	if (status == ORIEL_OK && ori_dev_proxy_reserved(&r))
@@ -65,7 +65,7 @@ static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
 {
 	enum oriel_status status = watch_poll_proxied(link);
-	struct oriel_mlx5_queue q;
+	struct ori_dev_mlx5_queue q;
 	unsigned which;
 
 	if (status != ORIEL_ERR_NO_PATH)
@@ -84,7 +84,7 @@ enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
 
 /* The queue of kernels with number @qpn as it is now, in @copy; false if there is none. */
 static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
-			      struct oriel_mlx5_queue *copy)
+			      struct ori_dev_mlx5_queue *copy)
 {
 	unsigned which;
 
@@ -95,11 +95,11 @@ static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
 	return false;
 }
 
-static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link, uint32_t qpn,
-						struct oriel_mlx5_queue *copy)
+static struct ori_dev_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link, uint32_t qpn,
+						  struct ori_dev_mlx5_queue *copy)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_mlx5_queue *main = ori_dev_link_main(dev).ring;
+	struct ori_dev_mlx5_queue *main = ori_dev_link_main(dev).ring;
 
 	if (main && main->qpn == qpn)
 		return main;
@@ -109,10 +109,10 @@ static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link
 }
 
 /* The queue with number @qpn, after all completions of the NIC have been taken. */
-static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
-					  struct oriel_mlx5_queue *copy)
+static struct ori_dev_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
+					    struct ori_dev_mlx5_queue *copy)
 {
-	struct oriel_link_queue q;
+	struct ori_dev_link_queue q;
 	unsigned which;
 
 	for (which = 0; which < 2; which++) {
@@ -121,13 +121,13 @@ static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint
 		    ori_proxied_poll(ori_rdma_link_proxied(link, which)))
 			return q;
 	}
-	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
+	q = (struct ori_dev_link_queue){watch_find_ring(link, qpn, copy), NULL};
 	if (q.ring)
 		ori_dev_mlx5_progress(q.ring);
 	return q;
 }
 
-static uint64_t watch_done(struct oriel_link_queue q)
+static uint64_t watch_done(struct ori_dev_link_queue q)
 {
 	return oriel_dev_load_relaxed(ori_dev_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
 }
@@ -163,8 +163,8 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 			   struct oriel_dev_fault *record)
 {
 	const struct ori_hca_event *hca_event = &event->of;
-	struct oriel_mlx5_queue copy;
-	struct oriel_link_queue q;
+	struct ori_dev_mlx5_queue copy;
+	struct ori_dev_link_queue q;
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;

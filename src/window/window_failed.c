@@ -72,7 +72,7 @@ static bool host_has_text(enum ori_kernel kernel)
 /* The first queue of @w that has not completed all its requests, in words; else "". */
 static void host_queue_text(const struct oriel_window *w, char *text, size_t length)
 {
-	struct oriel_link_queue q;
+	struct ori_dev_link_queue q;
 	uint64_t posted, completed;
 	uint32_t peer;
 

@@ -5,7 +5,7 @@
  */
 #include "window_tests.h"
 
-static void check_reach_queue(struct rank *r, CUdevice mine, const struct oriel_mlx5_queue *q)
+static void check_reach_queue(struct rank *r, CUdevice mine, const struct ori_dev_mlx5_queue *q)
 {
 	uint64_t last = ((uint64_t)1 << q->log_depth) * ORIEL_MLX5_BLOCK - 1;
 
@@ -15,9 +15,9 @@ static void check_reach_queue(struct rank *r, CUdevice mine, const struct oriel_
 	CHECK(r, fakecuda_reaches(mine, q->record) && fakecuda_reaches(mine, q->doorbell));
 }
 
-static void check_reach_ring(struct rank *r, CUdevice mine, const struct oriel_proxy_ring *ring)
+static void check_reach_ring(struct rank *r, CUdevice mine, const struct ori_dev_proxy_ring *ring)
 {
-	const struct oriel_proxy_entry *last = ring->entries + ori_dev_proxy_depth(ring) - 1;
+	const struct ori_dev_proxy_entry *last = ring->entries + ori_dev_proxy_depth(ring) - 1;
 
 	CHECK(r, fakecuda_reaches(mine, ring) && fakecuda_reaches(mine, &ring->err));
 	CHECK(r, fakecuda_reaches(mine, ring->entries) && fakecuda_reaches(mine, &last->stamp));

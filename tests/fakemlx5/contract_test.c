@@ -17,15 +17,15 @@
 #define SOURCE 8192u
 #define TARGET 32768u
 
-static const struct oriel_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
-static const struct oriel_link_wait_limits hasty = {NULL, 300000000, 1, 0};
+static const struct ori_dev_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
+static const struct ori_dev_link_wait_limits hasty = {NULL, 300000000, 1, 0};
 
 /* A queue pair that is connected to itself. */
 struct queue {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
-	_Alignas(128) struct oriel_mlx5_queue q;
+	_Alignas(128) struct ori_dev_mlx5_queue q;
 };
 
 struct nic {
@@ -85,8 +85,8 @@ static void queue_close(struct queue *k)
 
 /* WRITE of 100 bytes from @source, which @lkey names, into the registered memory. */
 static enum oriel_status queue_write(struct queue *k, const struct nic *n,
-				     struct oriel_rdma_address source,
-				     const struct oriel_link_wait_limits *limits)
+				     struct ori_dev_rdma_address source,
+				     const struct ori_dev_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint64_t base = 0;
@@ -94,14 +94,14 @@ static enum oriel_status queue_write(struct queue *k, const struct nic *n,
 	assert_int_equal(ori_dev_mlx5_reserve(&k->q, 1, limits, &base), ORIEL_OK);
 	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&k->q, base),
 			       ori_dev_mlx5_head_of(&k->q, base, ORIEL_MLX5_FENCE_NONE),
-			       (struct oriel_rdma_address){TARGET, n->keys.rkey}, source, 100);
+			       (struct ori_dev_rdma_address){TARGET, n->keys.rkey}, source, 100);
 	status = ori_dev_mlx5_post(&k->q, base, 1, limits);
 	return status == ORIEL_OK ? ori_dev_mlx5_wait(&k->q, base, limits) : status;
 }
 
 static void assert_moves(struct queue *k, const struct nic *n, unsigned seed)
 {
-	const struct oriel_rdma_address source = {SOURCE, n->keys.lkey};
+	const struct ori_dev_rdma_address source = {SOURCE, n->keys.lkey};
 
 	call_fill(n->memory + SOURCE, 100, seed);
 	assert_int_equal(queue_write(k, n, source, &patient), ORIEL_OK);
@@ -143,14 +143,14 @@ static void test_queues_ring_at_the_beginning_of_registers(void **state)
 static void test_a_store_beside_a_register_rings_nothing(void **state)
 {
 	uint64_t stray = fake5_counters().stray;
-	struct oriel_rdma_address source;
+	struct ori_dev_rdma_address source;
 	struct queue k;
 	struct nic n;
 
 	(void)state;
 	nic_open(&n);
 	queue_open(&k, &n);
-	source = (struct oriel_rdma_address){SOURCE, n.keys.lkey};
+	source = (struct ori_dev_rdma_address){SOURCE, n.keys.lkey};
 	k.q.doorbell++;
 	assert_int_equal(queue_write(&k, &n, source, &hasty), ORIEL_ERR_TIMEOUT);
 	assert_int_equal(fake5_counters().stray, stray + 1);
@@ -274,7 +274,7 @@ static void test_a_page_fault_of_a_devx_queue_stalls_it(void **state)
 	(void)state;
 	setenv("ORIEL_TIER", "t1", 1);
 	for (unsigned i = 0; i < 2; i++) {
-		struct oriel_rdma_address source;
+		struct ori_dev_rdma_address source;
 
 		fake5_without(i ? "faults" : "");
 		nic_open(&n);
@@ -282,7 +282,7 @@ static void test_a_page_fault_of_a_devx_queue_stalls_it(void **state)
 							ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY,
 							&mr, &keys),
 				 ORIEL_OK);
-		source = (struct oriel_rdma_address){(uintptr_t)n.memory, keys.lkey};
+		source = (struct ori_dev_rdma_address){(uintptr_t)n.memory, keys.lkey};
 		queue_open(&k, &n);
 		assert_int_equal(queue_write(&k, &n, source, &hasty),
 				 i ? ORIEL_ERR_TIMEOUT : ORIEL_OK);

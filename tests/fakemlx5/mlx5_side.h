@@ -11,7 +11,7 @@
 #define RING_DEPTH 64u
 #define RING_LENGTH (1u << 20)
 
-static const struct oriel_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
+static const struct ori_dev_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
 
 /* One side of a pair of rings. */
 struct side {
@@ -19,7 +19,7 @@ struct side {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
-	_Alignas(128) struct oriel_mlx5_queue queue;
+	_Alignas(128) struct ori_dev_mlx5_queue queue;
 	char *memory;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
@@ -81,9 +81,9 @@ static inline enum oriel_status side_join(struct side *a, struct side *b)
 	return status == ORIEL_OK ? ops()->connect_qp(b->qp, &a->address) : status;
 }
 
-static inline struct oriel_rdma_address side_address(const struct side *s, uint64_t at)
+static inline struct ori_dev_rdma_address side_address(const struct side *s, uint64_t at)
 {
-	return (struct oriel_rdma_address){at, s->keys.lkey};
+	return (struct ori_dev_rdma_address){at, s->keys.lkey};
 }
 
 static inline enum oriel_status side_write(struct side *from, const struct side *to, uint64_t at,

@@ -141,9 +141,9 @@ static void wire_close(struct wire_end *w)
 /* Post a WRITE, READ and FETCH_ADD on the receiving side, so that answers match a request. */
 static void wire_post(struct wire_end *w, const struct wire_end *peer)
 {
-	const struct oriel_rdma_address remote = {0, peer->keys.rkey},
-					local = {MEMORY - READ, w->keys.lkey};
-	struct oriel_mlx5_head head = {0, w->address.qpn, 0};
+	const struct ori_dev_rdma_address remote = {0, peer->keys.rkey},
+					  local = {MEMORY - READ, w->keys.lkey};
+	struct ori_dev_mlx5_head head = {0, w->address.qpn, 0};
 
 	ori_dev_mlx5_wqe_write(w->sq, head, remote, local, 4000);
 	head.index = 1;

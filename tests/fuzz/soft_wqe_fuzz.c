@@ -18,11 +18,12 @@ struct wqe_blocks {
 	_Alignas(64) uint8_t bytes[SOFT_WQE_BLOCKS * BLOCK];
 };
 
-static void wqe_encode_atomic(struct wqe_blocks *b, struct oriel_mlx5_head head,
+static void wqe_encode_atomic(struct wqe_blocks *b, struct ori_dev_mlx5_head head,
 			      const struct soft_wqe *w)
 {
-	const struct oriel_rdma_address remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
-	const struct oriel_mlx5_swap swap = {w->operand, w->compare, w->swap_mask, w->mask};
+	const struct ori_dev_rdma_address remote = {w->remote, w->rkey},
+					  local = {w->local, w->lkey};
+	const struct ori_dev_mlx5_swap swap = {w->operand, w->compare, w->swap_mask, w->mask};
 	bool is_short = w->length == 4;
 
 	if (w->opcode == ORIEL_MLX5_FETCH_ADD)
@@ -42,9 +43,11 @@ static void wqe_encode_atomic(struct wqe_blocks *b, struct oriel_mlx5_head head,
 					       &swap);
 }
 
-static void wqe_encode(struct wqe_blocks *b, struct oriel_mlx5_head head, const struct soft_wqe *w)
+static void wqe_encode(struct wqe_blocks *b, struct ori_dev_mlx5_head head,
+		       const struct soft_wqe *w)
 {
-	const struct oriel_rdma_address remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
+	const struct ori_dev_rdma_address remote = {w->remote, w->rkey},
+					  local = {w->local, w->lkey};
 
 	switch (w->opcode) {
 	case ORIEL_MLX5_NOP:
@@ -117,9 +120,9 @@ static void wqe_check(const uint8_t *given, unsigned blocks)
 	/* The parser ignores bytes behind the last segment, so take these from the input. */
 	memcpy(again.bytes, given, (size_t)blocks * BLOCK);
 	wqe_encode(&again,
-		   (struct oriel_mlx5_head){.index = index,
-					    .qpn = QPN,
-					    .fence = (uint32_t)w.fence << 5 | (given[11] & 2)},
+		   (struct ori_dev_mlx5_head){.index = index,
+					      .qpn = QPN,
+					      .fence = (uint32_t)w.fence << 5 | (given[11] & 2)},
 		   &w);
 	again.bytes[11] =
 		w.is_signaled ? again.bytes[11] : again.bytes[11] & (uint8_t)~ORIEL_MLX5_CQE_ALWAYS;
@@ -181,7 +184,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 
 	if (n >= sizeof(seeds) / sizeof(seeds[0]))
 		return 0;
-	wqe_encode(&b, (struct oriel_mlx5_head){.index = 0x1234, .qpn = QPN, .fence = n % 5 << 5},
+	wqe_encode(&b, (struct ori_dev_mlx5_head){.index = 0x1234, .qpn = QPN, .fence = n % 5 << 5},
 		   &seeds[n]);
 	memcpy(bytes, b.bytes, sizeof(b.bytes));
 	return sizeof(b.bytes);

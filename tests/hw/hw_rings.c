@@ -26,8 +26,8 @@
 #define PATIENCE_NS UINT64_C(20000000000)
 #define ROUNDS 500u
 
-static const struct oriel_link_wait_limits patient = {NULL, PATIENCE_NS, 100, 0};
-static const struct oriel_link_wait_limits hasty = {NULL, 300000000, 100, 0};
+static const struct ori_dev_link_wait_limits patient = {NULL, PATIENCE_NS, 100, 0};
+static const struct ori_dev_link_wait_limits hasty = {NULL, 300000000, 100, 0};
 
 static FILE *trace;
 static int failures;
@@ -41,7 +41,7 @@ struct queue {
 	struct ori_hca_qp_address address;
 	uint32_t cqn;
 	uint64_t written; /* WQEs written to the trace */
-	_Alignas(128) struct oriel_mlx5_queue q;
+	_Alignas(128) struct ori_dev_mlx5_queue q;
 };
 
 struct side {
@@ -184,7 +184,7 @@ static uint64_t begin(struct queue *k, unsigned count)
 	return base;
 }
 
-static struct oriel_mlx5_head head(struct queue *k, uint64_t index, uint32_t fence)
+static struct ori_dev_mlx5_head head(struct queue *k, uint64_t index, uint32_t fence)
 {
 	return ori_dev_mlx5_head_of(&k->q, index, fence);
 }
@@ -198,9 +198,9 @@ static enum oriel_status finish(struct queue *k, uint64_t base, unsigned count)
 	return status;
 }
 
-static struct oriel_rdma_address at(const struct side *s, uint64_t offset)
+static struct ori_dev_rdma_address at(const struct side *s, uint64_t offset)
 {
-	return (struct oriel_rdma_address){offset, s->keys.lkey};
+	return (struct ori_dev_rdma_address){offset, s->keys.lkey};
 }
 
 static void fill(char *memory, size_t length, unsigned seed)
@@ -240,7 +240,7 @@ static void test_any_memory(struct queue *a, const struct side *remote)
 	const struct side *s = a->side;
 	struct ori_hca_keys keys = {0};
 	struct ori_hca_mr *mr;
-	struct oriel_rdma_address from;
+	struct ori_dev_rdma_address from;
 	char *fresh;
 	uint64_t base;
 
@@ -253,7 +253,7 @@ static void test_any_memory(struct queue *a, const struct side *remote)
 	     "the key of all memory");
 	fresh = aligned_alloc(4096, LENGTH);
 	fill(fresh, 4096, 5);
-	from = (struct oriel_rdma_address){(uintptr_t)fresh, keys.lkey};
+	from = (struct ori_dev_rdma_address){(uintptr_t)fresh, keys.lkey};
 	base = begin(a, 1);
 	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
 			       from, 4096);
@@ -468,7 +468,7 @@ static void ask_about_errors(struct side *local, struct side *remote)
 	*count = 0;
 	base = begin(&a, 1);
 	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a.q, base), head(&a, base, 0),
-			       (struct oriel_rdma_address){0, remote->keys.rkey ^ 0x5500},
+			       (struct ori_dev_rdma_address){0, remote->keys.rkey ^ 0x5500},
 			       at(local, SOURCE), 8);
 	(void)finish(&a, base, 1);
 	base = begin(&companion, 2);
@@ -505,8 +505,8 @@ static void test_error(struct side *local, struct side *remote)
 	for (unsigned i = 0; i < 8; i++)
 		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
 				       i ? at(remote, TARGET)
-					 : (struct oriel_rdma_address){TARGET,
-								       remote->keys.rkey ^ 0x5500},
+					 : (struct ori_dev_rdma_address){TARGET, remote->keys.rkey ^
+											 0x5500},
 				       at(local, SOURCE), 64);
 	(void)ori_dev_mlx5_post(&a.q, base, 8, &patient);
 	is_refused = ori_dev_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;

@@ -27,7 +27,7 @@ static struct trial_memory {
 struct trial_queue {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
-	struct oriel_mlx5_queue ring; /* unless calls post */
+	struct ori_dev_mlx5_queue ring; /* unless calls post */
 };
 
 struct trial {
@@ -37,7 +37,7 @@ struct trial {
 	struct trial_queue of[2];
 };
 
-static const struct oriel_link_wait_limits trial_limits = {NULL, TRIAL_NS, 100, 0};
+static const struct ori_dev_link_wait_limits trial_limits = {NULL, TRIAL_NS, 100, 0};
 
 static enum oriel_status trial_fail(const struct trial *t, enum oriel_status status,
 				    const char *what)
@@ -69,14 +69,14 @@ static enum oriel_status trial_open_queue(struct trial *t, unsigned which, bool 
 	if (status != ORIEL_OK || !has_ring)
 		return status;
 	nic->caps.rings->place(k->qp, &place);
-	k->ring = (struct oriel_mlx5_queue){.sq = place.sq,
-					    .cq = place.cq,
-					    .record = place.record,
-					    .doorbell = place.doorbell,
-					    .asleep = place.asleep,
-					    .qpn = self.qpn,
-					    .cqn = cqn,
-					    .log_depth = (uint32_t)__builtin_ctz(TRIAL_DEPTH)};
+	k->ring = (struct ori_dev_mlx5_queue){.sq = place.sq,
+					      .cq = place.cq,
+					      .record = place.record,
+					      .doorbell = place.doorbell,
+					      .asleep = place.asleep,
+					      .qpn = self.qpn,
+					      .cqn = cqn,
+					      .log_depth = (uint32_t)__builtin_ctz(TRIAL_DEPTH)};
 	ori_dev_mlx5_queue_begin(&k->ring, 0);
 	return ORIEL_OK;
 }
@@ -108,15 +108,15 @@ static void trial_close(struct trial *t)
 		ops->unregister_memory(t->mr);
 }
 
-static struct oriel_rdma_address trial_at(const struct trial *t, const void *of)
+static struct ori_dev_rdma_address trial_at(const struct trial *t, const void *of)
 {
-	return (struct oriel_rdma_address){(uint64_t)((const char *)of - (const char *)&memory),
-					   t->keys.lkey};
+	return (struct ori_dev_rdma_address){(uint64_t)((const char *)of - (const char *)&memory),
+					     t->keys.lkey};
 }
 
-static struct oriel_rdma_address trial_to(const struct trial *t, const void *of)
+static struct ori_dev_rdma_address trial_to(const struct trial *t, const void *of)
 {
-	return (struct oriel_rdma_address){trial_at(t, of).address, t->keys.rkey};
+	return (struct ori_dev_rdma_address){trial_at(t, of).address, t->keys.rkey};
 }
 
 static enum oriel_status trial_check(const struct trial *t, enum oriel_status status)
@@ -129,9 +129,9 @@ static enum oriel_status trial_check(const struct trial *t, enum oriel_status st
 }
 
 static enum oriel_status trial_write(struct trial *t, unsigned which,
-				     struct oriel_rdma_address from)
+				     struct ori_dev_rdma_address from)
 {
-	struct oriel_mlx5_queue *q = &t->of[which].ring;
+	struct ori_dev_mlx5_queue *q = &t->of[which].ring;
 	enum oriel_status status;
 	uint64_t index = 0;
 
@@ -226,13 +226,13 @@ static enum oriel_status try_demand(struct trial *t)
 	if (status != ORIEL_OK)
 		return status;
 	memcpy(source, memory.source, sizeof(source));
-	return trial_write(t, 0, (struct oriel_rdma_address){(uintptr_t)source, keys.lkey});
+	return trial_write(t, 0, (struct ori_dev_rdma_address){(uintptr_t)source, keys.lkey});
 }
 
 /* A WAIT for a request that is posted after it, and the addition behind it. */
 static enum oriel_status trial_wait(struct trial *t)
 {
-	struct oriel_mlx5_queue *q = &t->of[0].ring, *c = &t->of[1].ring;
+	struct ori_dev_mlx5_queue *q = &t->of[0].ring, *c = &t->of[1].ring;
 	uint64_t base = 0, next = ori_dev_mlx5_ready(q);
 	enum oriel_status status = ori_dev_mlx5_reserve(c, 2, &trial_limits, &base);
 

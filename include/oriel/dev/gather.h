@@ -54,7 +54,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	uint64_t begin, mine = ori_dev_gather_part(part, parts, length, &begin), epoch;
 	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	const char *text = (const char *)from + begin;
-	struct oriel_gather_team team;
+	struct ori_dev_gather_team team;
 	uint32_t flag, i;
 	char *own;
 

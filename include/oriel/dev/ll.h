@@ -27,7 +27,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_ll(const struct oriel_dev_window *w,
 					     struct oriel_dev_group g, uint32_t peer, uint64_t to,
 					     const void *from, uint64_t length, uint32_t epoch)
 {
-	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct ori_dev_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 

@@ -39,7 +39,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_ll128(const struct oriel_dev_window *w
 						uint64_t to, const void *from, uint64_t length,
 						uint64_t epoch)
 {
-	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct ori_dev_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 

@@ -25,9 +25,9 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
 					      uint32_t channel, const void *from, uint64_t length,
 					      uint64_t timeout_ns)
 {
-	struct oriel_message m = ori_dev_message_ll(w, peer, channel, length);
-	struct oriel_message_cursor position;
-	struct oriel_ll_slot lines;
+	struct ori_dev_message m = ori_dev_message_ll(w, peer, channel, length);
+	struct ori_dev_message_cursor position;
+	struct ori_dev_ll_slot lines;
 	enum oriel_status status;
 
 	status = ori_dev_message_send_begin(w, g, &m, timeout_ns, &position);
@@ -50,9 +50,9 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 					      uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
-	struct oriel_message m = ori_dev_message_ll(w, peer, channel, length);
-	struct oriel_message_cursor position;
-	struct oriel_ll_slot lines;
+	struct ori_dev_message m = ori_dev_message_ll(w, peer, channel, length);
+	struct ori_dev_message_cursor position;
+	struct ori_dev_ll_slot lines;
 	enum oriel_status status;
 
 	status = ori_dev_message_recv_begin(w, &m, &position);
@@ -74,9 +74,9 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *
 						 uint32_t channel, const void *from,
 						 uint64_t length, uint64_t timeout_ns)
 {
-	struct oriel_message m = ori_dev_message_ll128(w, peer, channel, length);
-	struct oriel_message_cursor position;
-	struct oriel_ll128_slot lines;
+	struct ori_dev_message m = ori_dev_message_ll128(w, peer, channel, length);
+	struct ori_dev_message_cursor position;
+	struct ori_dev_ll128_slot lines;
 	enum oriel_status status;
 
 	status = ori_dev_message_send_begin(w, g, &m, timeout_ns, &position);
@@ -100,9 +100,9 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll128(const struct oriel_dev_window *
 						 uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
-	struct oriel_message m = ori_dev_message_ll128(w, peer, channel, length);
-	struct oriel_message_cursor position;
-	struct oriel_ll128_slot lines;
+	struct ori_dev_message m = ori_dev_message_ll128(w, peer, channel, length);
+	struct ori_dev_message_cursor position;
+	struct ori_dev_ll128_slot lines;
 	enum oriel_status status;
 
 	status = ori_dev_message_recv_begin(w, &m, &position);

@@ -95,7 +95,7 @@ ORIEL_DEV enum oriel_status oriel_dev_reduce_lines(const struct oriel_dev_window
 	uint64_t begin = 0, mine, epoch;
 	const char *text = (const char *)from;
 	struct oriel_dev_line_rows lines = {NULL, c->slot, NULL, NULL, 0, 0, w->rank};
-	struct oriel_gather_team team;
+	struct ori_dev_gather_team team;
 	uint32_t i;
 
 	if (status == ORIEL_OK)

@@ -65,7 +65,7 @@ static enum oriel_status trial_connect(struct mlx5_qp *qp, const struct ori_hca_
 }
 
 static enum oriel_status trial_open_queue(struct mlx5_device *d, bool is_companion,
-					  struct trial_queue *k, struct oriel_mlx5_queue *ring)
+					  struct trial_queue *k, struct ori_dev_mlx5_queue *ring)
 {
 	struct ori_hca_cq_attr cq = {.depth = ORI_TRIAL_DEPTH,
 				     .has_own_ring = true,

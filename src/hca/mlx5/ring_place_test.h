@@ -10,7 +10,7 @@
 #include "hca/hca.h"
 
 /* @ring is that of @qp, empty, of @depth WQEs. */
-static inline void ring_place(struct oriel_mlx5_queue *ring, const struct ori_hca_caps *caps,
+static inline void ring_place(struct ori_dev_mlx5_queue *ring, const struct ori_hca_caps *caps,
 			      struct ori_hca_qp *qp, uint32_t qpn, uint32_t cqn, uint32_t depth)
 {
 	struct ori_hca_queue_memory place;

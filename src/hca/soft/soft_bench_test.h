@@ -32,7 +32,7 @@ struct side {
 	struct ori_hca_mr *mr, *sink_mr;
 	struct ori_hca_keys keys, sink_keys;
 	struct ori_hca_qp_address address;
-	struct oriel_mlx5_queue queue;
+	struct ori_dev_mlx5_queue queue;
 	char *sq_ring, *cq_ring, *memory;
 	uint32_t *record;
 	uint64_t *sink;
@@ -185,15 +185,15 @@ static inline void side_join_itself(struct side *s)
 	assert_int_equal(HCA.connect_qp(s->qp, &s->address), ORIEL_OK);
 }
 
-static inline struct oriel_link_wait_limits side_limits(void)
+static inline struct ori_dev_link_wait_limits side_limits(void)
 {
-	return (struct oriel_link_wait_limits){.timeout_ns = PATIENCE_NS, .spin = 100};
+	return (struct ori_dev_link_wait_limits){.timeout_ns = PATIENCE_NS, .spin = 100};
 }
 
 /* Wait until WQE @index is complete or the queue has failed. */
 static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 {
-	struct oriel_link_wait_limits limits = side_limits();
+	struct ori_dev_link_wait_limits limits = side_limits();
 	enum oriel_status status = ori_dev_mlx5_poll(&s->queue, index);
 
 	if (!s->cluster)
@@ -209,7 +209,7 @@ static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 /* Reserve room for one WQE; returns its index. */
 static inline uint64_t side_reserve(struct side *s)
 {
-	struct oriel_link_wait_limits limits = side_limits();
+	struct ori_dev_link_wait_limits limits = side_limits();
 	uint64_t depth = ori_dev_mlx5_depth(&s->queue), index = 0;
 
 	if (s->queue.resv >= s->queue.done + depth)
@@ -220,23 +220,23 @@ static inline uint64_t side_reserve(struct side *s)
 
 static inline uint64_t side_publish(struct side *s, uint64_t index)
 {
-	struct oriel_link_wait_limits limits = side_limits();
+	struct ori_dev_link_wait_limits limits = side_limits();
 
 	assert_int_equal(ori_dev_mlx5_publish(&s->queue, index, 1, &limits), ORIEL_OK);
 	ori_dev_mlx5_ring(&s->queue);
 	return index;
 }
 
-static inline struct oriel_rdma_address side_at(const struct side *s, uint64_t offset)
+static inline struct ori_dev_rdma_address side_at(const struct side *s, uint64_t offset)
 {
-	return (struct oriel_rdma_address){offset, s->keys.rkey};
+	return (struct ori_dev_rdma_address){offset, s->keys.rkey};
 }
 
-#define SIDE_POST(s, index, call)                                                      \
-	uint64_t index = side_reserve(s);                                              \
-	void *slot = ori_dev_mlx5_slot(&(s)->queue, index);                            \
-	struct oriel_mlx5_head head = ori_dev_mlx5_head_of(&(s)->queue, index, fence); \
-	call;                                                                          \
+#define SIDE_POST(s, index, call)                                                        \
+	uint64_t index = side_reserve(s);                                                \
+	void *slot = ori_dev_mlx5_slot(&(s)->queue, index);                              \
+	struct ori_dev_mlx5_head head = ori_dev_mlx5_head_of(&(s)->queue, index, fence); \
+	call;                                                                            \
 	return side_publish(s, index)
 
 static inline uint64_t side_write(struct side *s, const struct side *to, uint64_t offset,
@@ -264,7 +264,7 @@ static inline uint64_t side_read(struct side *s, const struct side *of, uint64_t
 }
 
 static inline uint64_t side_add(struct side *s, const struct side *to, uint64_t offset,
-				struct oriel_rdma_address result, uint64_t value)
+				struct ori_dev_rdma_address result, uint64_t value)
 {
 	uint32_t fence = 0;
 
@@ -332,7 +332,7 @@ static inline uint64_t side_add64(struct side *s, const struct side *to, uint64_
 }
 
 static inline uint64_t side_swap32(struct side *s, const struct side *to, uint64_t offset,
-				   uint64_t into, const struct oriel_mlx5_swap *swap)
+				   uint64_t into, const struct ori_dev_mlx5_swap *swap)
 {
 	uint32_t fence = 0;
 

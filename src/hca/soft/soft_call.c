@@ -106,9 +106,9 @@ static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_h
 
 static void call_encode(struct soft_qp *qp, void *slot, const struct ori_hca_wr *wr)
 {
-	const struct oriel_rdma_address remote = {wr->remote, wr->rkey},
-					local = {wr->local, wr->lkey};
-	struct oriel_mlx5_head head = {qp->posted, qp->qpn, ORIEL_MLX5_FENCE_NONE};
+	const struct ori_dev_rdma_address remote = {wr->remote, wr->rkey},
+					  local = {wr->local, wr->lkey};
+	struct ori_dev_mlx5_head head = {qp->posted, qp->qpn, ORIEL_MLX5_FENCE_NONE};
 
 	if (wr->flags & ORI_HCA_FENCE)
 		head.fence = ORIEL_MLX5_FENCE_READS;

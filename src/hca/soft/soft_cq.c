@@ -49,7 +49,7 @@ static bool soft_cq_flush(struct soft_cq *cq, uint64_t now)
 	uint32_t count = 0;
 
 	while (count < cq->late_count && cq->late[count].due <= now) {
-		const struct oriel_mlx5_cqe *cqe = &cq->late[count++].cqe;
+		const struct ori_dev_mlx5_cqe *cqe = &cq->late[count++].cqe;
 
 		ori_dev_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
 	}
@@ -69,7 +69,7 @@ bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
  * Until a late CQE is due it is garbage except for its last word, which is still
  * that of the lap before: a poller that sees the old word must not read the rest.
  */
-static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
+static void cq_delay(struct soft_cq *cq, const struct ori_dev_mlx5_cqe *cqe, uint64_t due)
 {
 	if (cq->late_count == SOFT_LATE)
 		soft_cq_flush(cq, SOFT_NEVER);
@@ -113,7 +113,7 @@ static bool cq_overruns(struct soft_cq *cq)
 	return true;
 }
 
-static void cq_generate(struct soft_cq *cq, struct oriel_mlx5_cqe *cqe)
+static void cq_generate(struct soft_cq *cq, struct ori_dev_mlx5_cqe *cqe)
 {
 	struct soft_node *node = cq->node;
 
@@ -137,7 +137,7 @@ static void cq_generate(struct soft_cq *cq, struct oriel_mlx5_cqe *cqe)
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			  const struct soft_wqe *wqe, uint8_t syndrome)
 {
-	struct oriel_mlx5_cqe cqe = {
+	struct ori_dev_mlx5_cqe cqe = {
 		.wqe = index,
 		.qpn = qp->qpn,
 		.length = syndrome || !ori_soft_wqe_is_fetching(wqe) ? 0 : wqe->length,
@@ -153,7 +153,7 @@ void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t
 void ori_soft_cq_receive(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			 uint32_t length, uint32_t immediate, uint8_t syndrome)
 {
-	struct oriel_mlx5_cqe cqe = {
+	struct ori_dev_mlx5_cqe cqe = {
 		.wqe = index,
 		.qpn = qp->qpn,
 		.length = length,

@@ -277,7 +277,7 @@ static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
 /* Post a valid WQE of which byte @at is changed by @flip. */
 static void spoil(const char *text, unsigned at, uint8_t flip)
 {
-	struct oriel_link_wait_limits limits = side_limits();
+	struct ori_dev_link_wait_limits limits = side_limits();
 	struct soft_counters counters;
 	struct arena r;
 	uint64_t index = 0;

@@ -85,7 +85,7 @@ static void test_carries_stop_at_boundaries_of_8_bytes(void **state)
 static void test_a_masked_swap_of_4_bytes(void **state)
 {
 	static const struct {
-		struct oriel_mlx5_swap s;
+		struct ori_dev_mlx5_swap s;
 		uint32_t before, after;
 	} cases[] = {
 		{{9, 5, UINT32_MAX, UINT32_MAX}, 5, 9},
@@ -108,9 +108,9 @@ static void test_a_masked_swap_of_4_bytes(void **state)
 
 /* Posts as many blocks from *@index on as the WQE has. */
 static uint64_t post_swap64(struct side *s, const struct side *to, uint64_t offset,
-			    const struct oriel_mlx5_swap *swap)
+			    const struct ori_dev_mlx5_swap *swap)
 {
-	struct oriel_link_wait_limits limits = side_limits();
+	struct ori_dev_link_wait_limits limits = side_limits();
 	uint64_t index = 0;
 
 	assert_int_equal(ori_dev_mlx5_reserve(&s->queue, 2, &limits, &index), ORIEL_OK);
@@ -138,8 +138,8 @@ static void step_all(struct arena *r)
 /* The WQE may begin in the last slot of the ring and end in the first. */
 static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 {
-	const struct oriel_mlx5_swap s = {UINT64_C(0x1122334455667788), UINT64_C(0xff00),
-					  UINT64_C(0xffffffff00000000), UINT64_C(0xff00)};
+	const struct ori_dev_mlx5_swap s = {UINT64_C(0x1122334455667788), UINT64_C(0xff00),
+					    UINT64_C(0xffffffff00000000), UINT64_C(0xff00)};
 	struct arena *r = *state;
 	uint64_t index;
 
@@ -161,7 +161,7 @@ static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 
 static void test_two_blocks_are_flushed_as_one_wqe(void **state)
 {
-	const struct oriel_mlx5_swap s = {1, 0, UINT64_MAX, 0};
+	const struct ori_dev_mlx5_swap s = {1, 0, UINT64_MAX, 0};
 	struct arena *r = *state;
 	uint64_t index;
 

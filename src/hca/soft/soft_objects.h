@@ -90,7 +90,7 @@ struct soft_keys {
 };
 
 struct soft_late {
-	struct oriel_mlx5_cqe cqe;
+	struct ori_dev_mlx5_cqe cqe;
 	uint64_t due;
 };
 

@@ -170,8 +170,8 @@ struct poster {
 static void *post_signals(void *context)
 {
 	struct poster *me = context;
-	struct oriel_link_wait_limits limits = side_limits();
-	struct oriel_mlx5_queue *q = &me->pair->a.queue;
+	struct ori_dev_link_wait_limits limits = side_limits();
+	struct ori_dev_mlx5_queue *q = &me->pair->a.queue;
 
 	for (unsigned i = 0; i < POSTS; i++) {
 		uint64_t index = 0;

@@ -153,12 +153,12 @@ ORIEL_DEV int64_t ori_dev_rdma_send_piece(const struct oriel_dev_window *w, uint
 					  uint64_t piece)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address ready =
+	struct ori_dev_rdma_address ready =
 		ori_dev_rdma_control(w, peer, ori_dev_channel_at(w, channel));
-	struct oriel_link_queue q = ori_dev_link_take(l);
+	struct ori_dev_link_queue q = ori_dev_link_take(l);
 	/* Before the post begins, since memory may have to be registered. */
-	struct oriel_rdma_address source = ori_dev_rdma_local(w, peer, from, piece, false);
-	struct oriel_link_post post =
+	struct ori_dev_rdma_address source = ori_dev_rdma_local(w, peer, from, piece, false);
+	struct ori_dev_link_post post =
 		ori_dev_link_begin(l, q, ORIEL_DEV_SEND, 2 + ori_dev_link_read_flushes(l));
 	uint64_t staging = w->staging_at +
 			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +

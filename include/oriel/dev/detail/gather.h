@@ -79,16 +79,16 @@ ORIEL_DEV enum oriel_status ori_dev_gather_await_lines(const struct oriel_dev_wi
  * ori_dev_rank_after(@first) on. If a block has enough warps, each peer gets whole warps of its
  * own, so the lines of all peers are sent at the same time. Teams never synchronise.
  */
-struct oriel_gather_team {
+struct ori_dev_gather_team {
 	struct oriel_dev_group group;
 	uint32_t first;
 	uint32_t teams;
 };
 
-ORIEL_DEV struct oriel_gather_team ori_dev_gather_team_of(const struct oriel_dev_window *w,
-							  struct oriel_dev_group g)
+ORIEL_DEV struct ori_dev_gather_team ori_dev_gather_team_of(const struct oriel_dev_window *w,
+							    struct oriel_dev_group g)
 {
-	struct oriel_gather_team team = {g, 1, 1};
+	struct ori_dev_gather_team team = {g, 1, 1};
 #ifdef __CUDA_ARCH__
 	uint32_t size = w->ranks > 2 ? g.size / (w->ranks - 1) & ~31u : 0;
 

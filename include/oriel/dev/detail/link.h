@@ -37,11 +37,11 @@ ORIEL_DEV int64_t ori_dev_link_ticket(struct oriel_dev_group g, int64_t ticket)
  * completed: by a loopback atomic of the companion, or of the proxy.
  */
 ORIEL_DEV int64_t ori_dev_link_count(const struct oriel_dev_link *l, uint32_t what, int64_t ticket,
-				     struct oriel_rdma_address counter, uint64_t amount)
+				     struct ori_dev_rdma_address counter, uint64_t amount)
 {
-	struct oriel_link_queue main = ori_dev_link_main(l), companion = {l->companion, NULL};
-	struct oriel_rdma_address none = {0, 0};
-	struct oriel_link_post post;
+	struct ori_dev_link_queue main = ori_dev_link_main(l), companion = {l->companion, NULL};
+	struct ori_dev_rdma_address none = {0, 0};
+	struct ori_dev_link_post post;
 	int64_t counted;
 
 	if (ori_dev_link_is_proxied(main)) {
@@ -71,10 +71,10 @@ ORIEL_DEV int64_t ori_dev_link_count(const struct oriel_dev_link *l, uint32_t wh
 
 /* Whole group: put @length bytes. */
 ORIEL_DEV int64_t ori_dev_link_put(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				   struct oriel_rdma_address to, struct oriel_rdma_address from,
+				   struct ori_dev_rdma_address to, struct ori_dev_rdma_address from,
 				   uint64_t length)
 {
-	struct oriel_link_post post;
+	struct ori_dev_link_post post;
 	int64_t ticket = 0;
 
 	oriel_dev_sync(g);
@@ -96,12 +96,12 @@ ORIEL_DEV int64_t ori_dev_link_put(const struct oriel_dev_link *l, struct oriel_
  */
 ORIEL_DEV int64_t ori_dev_link_put_cooperative(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
-					       struct oriel_rdma_address to,
-					       struct oriel_rdma_address from, uint64_t length)
+					       struct ori_dev_rdma_address to,
+					       struct ori_dev_rdma_address from, uint64_t length)
 {
-	struct oriel_link_post post = {{NULL, NULL}, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_OK};
+	struct ori_dev_link_post post = {{NULL, NULL}, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_OK};
 	uint64_t begin, part = oriel_dev_part(g, length, &begin);
-	struct oriel_link_queue q;
+	struct ori_dev_link_queue q;
 	int64_t ticket = 0;
 
 	if (part > ORIEL_LINK_LENGTH_MAX)
@@ -137,11 +137,11 @@ ORIEL_DEV int64_t ori_dev_link_put_cooperative(const struct oriel_dev_link *l,
 
 /* Whole group; @is_flag: the word announces earlier puts. */
 ORIEL_DEV int64_t ori_dev_link_post_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					  struct oriel_rdma_address to, uint64_t value,
+					  struct ori_dev_rdma_address to, uint64_t value,
 					  bool is_flag)
 {
-	struct oriel_link_queue q;
-	struct oriel_link_post post;
+	struct ori_dev_link_queue q;
+	struct ori_dev_link_post post;
 	int64_t ticket = 0;
 	bool is_fenced;
 
@@ -164,25 +164,25 @@ ORIEL_DEV int64_t ori_dev_link_post_value(const struct oriel_dev_link *l, struct
 
 /* Whole group: put @value in the 8-byte word at @to; it needs no registered source. */
 ORIEL_DEV int64_t ori_dev_link_put_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					 struct oriel_rdma_address to, uint64_t value)
+					 struct ori_dev_rdma_address to, uint64_t value)
 {
 	return ori_dev_link_post_value(l, g, to, value, false);
 }
 
 /* Whole group: the same, for a word that announces the earlier puts to the peer. */
 ORIEL_DEV int64_t ori_dev_link_write_flag(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					  struct oriel_rdma_address to, uint64_t value)
+					  struct ori_dev_rdma_address to, uint64_t value)
 {
 	return ori_dev_link_post_value(l, g, to, value, true);
 }
 
 /* Whole group: get @length bytes, at most 2^30, from @from. */
 ORIEL_DEV int64_t ori_dev_link_get(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				   struct oriel_rdma_address from, struct oriel_rdma_address to,
+				   struct ori_dev_rdma_address from, struct ori_dev_rdma_address to,
 				   uint32_t length)
 {
-	struct oriel_link_queue q;
-	struct oriel_link_post post;
+	struct ori_dev_link_queue q;
+	struct ori_dev_link_post post;
 	int64_t ticket = 0;
 
 	if (length > ORIEL_LINK_LENGTH_MAX)
@@ -208,14 +208,14 @@ ORIEL_DEV int64_t ori_dev_link_get(const struct oriel_dev_link *l, struct oriel_
  * 0: only the signal.
  */
 ORIEL_DEV int64_t ori_dev_link_post_signal(const struct oriel_dev_link *l, uint32_t writes,
-					   struct oriel_rdma_address to,
-					   struct oriel_rdma_address from, uint64_t length,
-					   struct oriel_rdma_address signal, uint64_t value,
+					   struct ori_dev_rdma_address to,
+					   struct ori_dev_rdma_address from, uint64_t length,
+					   struct ori_dev_rdma_address signal, uint64_t value,
 					   bool is_fenced)
 {
 	uint32_t what = writes ? ORIEL_DEV_PUT : ORIEL_DEV_SIGNAL;
-	struct oriel_link_queue q = ori_dev_link_take(l);
-	struct oriel_link_post post =
+	struct ori_dev_link_queue q = ori_dev_link_take(l);
+	struct ori_dev_link_post post =
 		ori_dev_link_begin(l, q, what, writes + ori_dev_link_read_flushes(l) + 1);
 
 	if (post.status != ORIEL_OK)
@@ -230,9 +230,9 @@ ORIEL_DEV int64_t ori_dev_link_post_signal(const struct oriel_dev_link *l, uint3
 
 /* Whole group: put, then add @value to the peer's word at @signal. */
 ORIEL_DEV int64_t ori_dev_link_put_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					  struct oriel_rdma_address to,
-					  struct oriel_rdma_address from, uint64_t length,
-					  struct oriel_rdma_address signal, uint64_t value)
+					  struct ori_dev_rdma_address to,
+					  struct ori_dev_rdma_address from, uint64_t length,
+					  struct ori_dev_rdma_address signal, uint64_t value)
 {
 	int64_t ticket = 0;
 
@@ -245,9 +245,9 @@ ORIEL_DEV int64_t ori_dev_link_put_signal(const struct oriel_dev_link *l, struct
 
 /* Whole group: put_signal, then increment this rank's @counter once @from may be reused. */
 ORIEL_DEV int64_t ori_dev_link_put_signal_counter(
-	const struct oriel_dev_link *l, struct oriel_dev_group g, struct oriel_rdma_address to,
-	struct oriel_rdma_address from, uint64_t length, struct oriel_rdma_address signal,
-	uint64_t value, struct oriel_rdma_address counter, uint64_t amount)
+	const struct oriel_dev_link *l, struct oriel_dev_group g, struct ori_dev_rdma_address to,
+	struct ori_dev_rdma_address from, uint64_t length, struct ori_dev_rdma_address signal,
+	uint64_t value, struct ori_dev_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = 0;
 
@@ -263,9 +263,9 @@ ORIEL_DEV int64_t ori_dev_link_put_signal_counter(
 
 /* Whole group: put, then increment this rank's @counter once @from may be reused. */
 ORIEL_DEV int64_t ori_dev_link_put_counter(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					   struct oriel_rdma_address to,
-					   struct oriel_rdma_address from, uint64_t length,
-					   struct oriel_rdma_address counter, uint64_t amount)
+					   struct ori_dev_rdma_address to,
+					   struct ori_dev_rdma_address from, uint64_t length,
+					   struct ori_dev_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = ori_dev_link_put(l, g, to, from, length);
 
@@ -277,7 +277,7 @@ ORIEL_DEV int64_t ori_dev_link_put_counter(const struct oriel_dev_link *l, struc
 /* Whole group: a signal alone; @is_fenced: see ori_dev_link_signal_with_fence(). */
 ORIEL_DEV int64_t ori_dev_link_signal_after(const struct oriel_dev_link *l,
 					    struct oriel_dev_group g,
-					    struct oriel_rdma_address signal, uint64_t value,
+					    struct ori_dev_rdma_address signal, uint64_t value,
 					    bool is_fenced)
 {
 	int64_t ticket = 0;
@@ -291,7 +291,7 @@ ORIEL_DEV int64_t ori_dev_link_signal_after(const struct oriel_dev_link *l,
 
 /* Whole group: add @value to the peer's word at @signal, after all posted before. */
 ORIEL_DEV int64_t ori_dev_link_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				      struct oriel_rdma_address signal, uint64_t value)
+				      struct ori_dev_rdma_address signal, uint64_t value)
 {
 	return ori_dev_link_signal_after(l, g, signal, value, false);
 }
@@ -302,7 +302,7 @@ ORIEL_DEV int64_t ori_dev_link_signal(const struct oriel_dev_link *l, struct ori
  */
 ORIEL_DEV int64_t ori_dev_link_signal_with_fence(const struct oriel_dev_link *l,
 						 struct oriel_dev_group g,
-						 struct oriel_rdma_address signal, uint64_t value)
+						 struct ori_dev_rdma_address signal, uint64_t value)
 {
 	return ori_dev_link_signal_after(l, g, signal, value, true);
 }
@@ -310,8 +310,8 @@ ORIEL_DEV int64_t ori_dev_link_signal_with_fence(const struct oriel_dev_link *l,
 /* Whole group: signal, then increment this rank's @counter once it has been delivered. */
 ORIEL_DEV int64_t ori_dev_link_signal_counter(const struct oriel_dev_link *l,
 					      struct oriel_dev_group g,
-					      struct oriel_rdma_address signal, uint64_t value,
-					      struct oriel_rdma_address counter, uint64_t amount)
+					      struct ori_dev_rdma_address signal, uint64_t value,
+					      struct ori_dev_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = 0;
 
@@ -325,8 +325,8 @@ ORIEL_DEV int64_t ori_dev_link_signal_counter(const struct oriel_dev_link *l,
 }
 
 /* One thread: wait until request @index of @q has completed. */
-ORIEL_DEV enum oriel_status ori_dev_link_wait(struct oriel_link_queue q, uint64_t index,
-					      const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_link_wait(struct ori_dev_link_queue q, uint64_t index,
+					      const struct ori_dev_link_wait_limits *limits)
 {
 	if (!ori_dev_link_has(q))
 		return ORIEL_ERR_NO_PATH;
@@ -340,10 +340,10 @@ ORIEL_DEV enum oriel_status ori_dev_link_wait(struct oriel_link_queue q, uint64_
  * ORIEL_ERR_TIMEOUT of the caller's own limit.
  */
 ORIEL_DEV enum oriel_status ori_dev_link_await(const struct oriel_dev_link *l,
-					       struct oriel_link_queue q, uint64_t index,
+					       struct ori_dev_link_queue q, uint64_t index,
 					       uint64_t timeout_ns)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
 	enum oriel_status status = ori_dev_link_wait(q, index, &limits);
 
 	if (ori_dev_link_has(q) && status != ORIEL_OK) {
@@ -357,7 +357,7 @@ ORIEL_DEV enum oriel_status ori_dev_link_await(const struct oriel_dev_link *l,
  * One thread: has request @index of @q been posted? A ticket that its holder has rightly
  * received is always below: its post came before.
  */
-ORIEL_DEV bool ori_dev_link_is_issued(struct oriel_link_queue q, uint64_t index)
+ORIEL_DEV bool ori_dev_link_is_issued(struct ori_dev_link_queue q, uint64_t index)
 {
 	return index < ori_dev_link_posted(q);
 }
@@ -373,7 +373,7 @@ ORIEL_DEV enum oriel_status ori_dev_link_wait_local(const struct oriel_dev_link 
 						    uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
-	struct oriel_link_queue q;
+	struct ori_dev_link_queue q;
 
 	if (ticket < 0)
 		return (enum oriel_status)ticket;
@@ -395,7 +395,7 @@ ORIEL_DEV enum oriel_status ori_dev_link_wait_local(const struct oriel_dev_link 
  */
 ORIEL_DEV uint64_t ori_dev_link_counted(const struct oriel_dev_link *l)
 {
-	const struct oriel_mlx5_queue *companion = l->companion;
+	const struct ori_dev_mlx5_queue *companion = l->companion;
 	uint64_t posted, done;
 
 	if (!(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_RINGS & 1) || !companion)
@@ -422,8 +422,8 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_link_await_counters(const struct oriel_
 							     uint64_t end, enum oriel_status status,
 							     uint64_t timeout_ns)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
-	struct oriel_link_queue companion = {l->companion, NULL};
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
+	struct ori_dev_link_queue companion = {l->companion, NULL};
 
 	if (status == ORIEL_OK) {
 		status = ori_dev_mlx5_wait(companion.ring, end - 1, &limits);
@@ -443,7 +443,7 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_link_await_counters(const struct oriel_
 ORIEL_DEV_RARE enum oriel_status ori_dev_link_await_all(const struct oriel_dev_link *l,
 							uint64_t timeout_ns)
 {
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct ori_dev_link_queue q = ori_dev_link_main(l);
 	enum oriel_status status = ORIEL_OK;
 	uint64_t counted, posted;
 
@@ -481,11 +481,11 @@ ORIEL_DEV enum oriel_status ori_dev_link_fence(const struct oriel_dev_link *l,
  * @is_other, by another NIC.
  */
 ORIEL_DEV enum oriel_status ori_dev_link_post_read_flush(const struct oriel_dev_link *l,
-							 struct oriel_rdma_address word,
+							 struct ori_dev_rdma_address word,
 							 bool is_other)
 {
-	struct oriel_link_queue q = ori_dev_link_main(l);
-	struct oriel_link_post post;
+	struct ori_dev_link_queue q = ori_dev_link_main(l);
+	struct ori_dev_link_post post;
 	int64_t ticket;
 
 	if (!(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK |
@@ -508,7 +508,7 @@ ORIEL_DEV enum oriel_status ori_dev_link_post_read_flush(const struct oriel_dev_
  */
 ORIEL_DEV enum oriel_status ori_dev_link_flush(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
-					       struct oriel_rdma_address word, bool is_other,
+					       struct ori_dev_rdma_address word, bool is_other,
 					       uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, ended;
@@ -529,7 +529,7 @@ ORIEL_DEV enum oriel_status ori_dev_link_flush(const struct oriel_dev_link *l,
  */
 ORIEL_DEV enum oriel_status ori_dev_link_reset_signal(const struct oriel_dev_link *l,
 						      struct oriel_dev_group g,
-						      struct oriel_rdma_address signal,
+						      struct ori_dev_rdma_address signal,
 						      uint64_t timeout_ns)
 {
 	enum oriel_status status = ori_dev_link_fence(l, g, timeout_ns);
@@ -553,9 +553,9 @@ ORIEL_DEV enum oriel_status ori_dev_link_wait_signal(const struct oriel_dev_link
 						     struct oriel_dev_group g, const uint64_t *word,
 						     uint64_t least, uint64_t timeout_ns)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(&limits);
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, timeout_ns);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(&limits);
+	struct ori_dev_link_queue q = ori_dev_link_main(l);
 	enum oriel_status status = ori_dev_link_has(q) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
 
 	if (ori_dev_link_has(q) && oriel_dev_is_leader(g)) {

@@ -16,29 +16,29 @@
 #define ORIEL_LINK_LENGTH_MAX ORIEL_MLX5_LENGTH_MAX
 
 /* One post: reserved slots [next, end) of which next is the one to fill in. */
-struct oriel_link_post {
-	struct oriel_link_queue queue;
-	struct oriel_mlx5_constants constants; /* of a ring */
+struct ori_dev_link_post {
+	struct ori_dev_link_queue queue;
+	struct ori_dev_mlx5_constants constants; /* of a ring */
 	uint64_t base;
 	uint64_t next;
 	enum oriel_status status;
 };
 
 /* The constants of a ring; none of a proxy. */
-ORIEL_DEV struct oriel_mlx5_constants ori_dev_link_constants(struct oriel_link_queue q)
+ORIEL_DEV struct ori_dev_mlx5_constants ori_dev_link_constants(struct ori_dev_link_queue q)
 {
-	struct oriel_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
+	struct ori_dev_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
 
 	return q.ring && !ori_dev_link_is_proxied(q) ? ori_dev_mlx5_constants_of(q.ring) : none;
 }
 
 /* One thread. @q: empty if the link is not connected. */
-ORIEL_DEV struct oriel_link_post ori_dev_link_begin(const struct oriel_dev_link *l,
-						    struct oriel_link_queue q, uint32_t what,
-						    uint32_t count)
+ORIEL_DEV struct ori_dev_link_post ori_dev_link_begin(const struct oriel_dev_link *l,
+						      struct ori_dev_link_queue q, uint32_t what,
+						      uint32_t count)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
-	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, 0);
+	struct ori_dev_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
 	if (!ori_dev_link_has(q)) {
 		post.status = ori_dev_link_missing(l);
@@ -56,9 +56,9 @@ ORIEL_DEV struct oriel_link_post ori_dev_link_begin(const struct oriel_dev_link 
 
 /* Publish the requests and ring; returns the ticket of the last one. */
 ORIEL_DEV int64_t ori_dev_link_end(const struct oriel_dev_link *l, uint32_t what,
-				   const struct oriel_link_post *post)
+				   const struct ori_dev_link_post *post)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, 0);
 	uint32_t count = (uint32_t)(post->next - post->base);
 	enum oriel_status status;
 
@@ -73,28 +73,29 @@ ORIEL_DEV int64_t ori_dev_link_end(const struct oriel_dev_link *l, uint32_t what
 	return (int64_t)(post->next - 1);
 }
 
-ORIEL_DEV struct oriel_rdma_address ori_dev_link_at(struct oriel_rdma_address base, uint64_t offset)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_link_at(struct ori_dev_rdma_address base,
+						      uint64_t offset)
 {
 	base.address += offset;
 	return base;
 }
 
 /* The slot of the next request of @post, to a ring, and then the head of its WQE. */
-ORIEL_DEV void *ori_dev_link_slot(const struct oriel_link_post *post)
+ORIEL_DEV void *ori_dev_link_slot(const struct ori_dev_link_post *post)
 {
 	return ori_dev_mlx5_slot_of(&post->constants, post->next);
 }
 
-ORIEL_DEV struct oriel_mlx5_head ori_dev_link_head(const struct oriel_link_post *post,
-						   uint32_t fence)
+ORIEL_DEV struct ori_dev_mlx5_head ori_dev_link_head(const struct ori_dev_link_post *post,
+						     uint32_t fence)
 {
-	struct oriel_mlx5_head head = {post->next, post->constants.qpn, fence};
+	struct ori_dev_mlx5_head head = {post->next, post->constants.qpn, fence};
 
 	return head;
 }
 
-ORIEL_DEV void ori_dev_link_add_part(struct oriel_link_post *post, struct oriel_rdma_address to,
-				     struct oriel_rdma_address from, uint32_t length)
+ORIEL_DEV void ori_dev_link_add_part(struct ori_dev_link_post *post, struct ori_dev_rdma_address to,
+				     struct ori_dev_rdma_address from, uint32_t length)
 {
 	if (ori_dev_link_is_proxied(post->queue))
 		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE,
@@ -106,8 +107,9 @@ ORIEL_DEV void ori_dev_link_add_part(struct oriel_link_post *post, struct oriel_
 	post->next++;
 }
 
-ORIEL_DEV void ori_dev_link_add_write(struct oriel_link_post *post, struct oriel_rdma_address to,
-				      struct oriel_rdma_address from, uint64_t length)
+ORIEL_DEV void ori_dev_link_add_write(struct ori_dev_link_post *post,
+				      struct ori_dev_rdma_address to,
+				      struct ori_dev_rdma_address from, uint64_t length)
 {
 	uint64_t part;
 
@@ -120,8 +122,9 @@ ORIEL_DEV void ori_dev_link_add_write(struct oriel_link_post *post, struct oriel
 	} while (length);
 }
 
-ORIEL_DEV void ori_dev_link_add_read(struct oriel_link_post *post, struct oriel_rdma_address from,
-				     struct oriel_rdma_address to, uint32_t length)
+ORIEL_DEV void ori_dev_link_add_read(struct ori_dev_link_post *post,
+				     struct ori_dev_rdma_address from,
+				     struct ori_dev_rdma_address to, uint32_t length)
 {
 	if (ori_dev_link_is_proxied(post->queue))
 		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ,
@@ -134,10 +137,11 @@ ORIEL_DEV void ori_dev_link_add_read(struct oriel_link_post *post, struct oriel_
 }
 
 /* 8 bytes that need no registered source. @is_fenced: as below. */
-ORIEL_DEV void ori_dev_link_add_value(struct oriel_link_post *post, struct oriel_rdma_address to,
-				      uint64_t value, bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_value(struct ori_dev_link_post *post,
+				      struct ori_dev_rdma_address to, uint64_t value,
+				      bool is_fenced)
 {
-	struct oriel_rdma_address none = {0, 0};
+	struct ori_dev_rdma_address none = {0, 0};
 
 	if (ori_dev_link_is_proxied(post->queue))
 		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
@@ -156,9 +160,9 @@ ORIEL_DEV void ori_dev_link_add_value(struct oriel_link_post *post, struct oriel
  * Adds @value to *@word; the old value goes to @result. @is_fenced: starts when everything before
  * it has completed. @opcode: of a proxy.
  */
-ORIEL_DEV void ori_dev_link_add_fetch_add(struct oriel_link_post *post, uint32_t opcode,
-					  struct oriel_rdma_address word,
-					  struct oriel_rdma_address result, uint64_t value,
+ORIEL_DEV void ori_dev_link_add_fetch_add(struct ori_dev_link_post *post, uint32_t opcode,
+					  struct ori_dev_rdma_address word,
+					  struct ori_dev_rdma_address result, uint64_t value,
 					  bool is_fenced)
 {
 	if (ori_dev_link_is_proxied(post->queue))
@@ -175,25 +179,25 @@ ORIEL_DEV void ori_dev_link_add_fetch_add(struct oriel_link_post *post, uint32_t
 }
 
 /* An atomic on 8 bytes, whose old value goes to a result. */
-struct oriel_link_atomic {
-	uint32_t opcode;  /* enum oriel_mlx5_opcode; to a proxy FETCH_ADD or COMPARE_SWAP */
+struct ori_dev_link_atomic {
+	uint32_t opcode;  /* enum ori_dev_mlx5_opcode; to a proxy FETCH_ADD or COMPARE_SWAP */
 	uint64_t value;   /* to add, or the new value */
 	uint64_t compare; /* the expected value; of a masked addition the boundary */
 };
 
 /* Does the NIC at either end of @q execute masked atomics? */
-ORIEL_DEV bool ori_dev_link_has_masked(struct oriel_link_queue q)
+ORIEL_DEV bool ori_dev_link_has_masked(struct ori_dev_link_queue q)
 {
 	return !ori_dev_link_is_proxied(q) && q.ring->flags & ORIEL_MLX5_ATOMICS_MASKED;
 }
 
 /* @is_fenced: as above. */
-ORIEL_DEV void ori_dev_link_add_atomic(struct oriel_link_post *post,
-				       const struct oriel_link_atomic *a,
-				       struct oriel_rdma_address word,
-				       struct oriel_rdma_address result, bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_atomic(struct ori_dev_link_post *post,
+				       const struct ori_dev_link_atomic *a,
+				       struct ori_dev_rdma_address word,
+				       struct ori_dev_rdma_address result, bool is_fenced)
 {
-	struct oriel_mlx5_head head =
+	struct ori_dev_mlx5_head head =
 		ori_dev_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL : ORIEL_MLX5_FENCE_NONE);
 
 	if (a->opcode == ORIEL_MLX5_FETCH_ADD) {
@@ -217,10 +221,11 @@ ORIEL_DEV void ori_dev_link_add_atomic(struct oriel_link_post *post,
 }
 
 /* A FETCH_ADD without a result. The constants of a proxied queue are zero, and so is its sink. */
-ORIEL_DEV void ori_dev_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
-				       uint64_t value, bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_signal(struct ori_dev_link_post *post,
+				       struct ori_dev_rdma_address word, uint64_t value,
+				       bool is_fenced)
 {
-	struct oriel_rdma_address sink = {0, post->constants.sink_lkey};
+	struct ori_dev_rdma_address sink = {0, post->constants.sink_lkey};
 
 	ori_dev_link_add_fetch_add(post, ORIEL_PROXY_ADD, word, sink, value, is_fenced);
 }
@@ -241,10 +246,11 @@ ORIEL_DEV bool ori_dev_link_is_reordered(const struct oriel_dev_link *l)
  * Read 8 bytes of the peer at @word, which pushes in everything written there before. Where the
  * network keeps no order the READ starts behind those writes.
  */
-ORIEL_DEV void ori_dev_link_add_flush(const struct oriel_dev_link *l, struct oriel_link_post *post,
-				      struct oriel_rdma_address word)
+ORIEL_DEV void ori_dev_link_add_flush(const struct oriel_dev_link *l,
+				      struct ori_dev_link_post *post,
+				      struct ori_dev_rdma_address word)
 {
-	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
+	struct ori_dev_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
 	bool is_fenced = ori_dev_link_is_reordered(l);
 
 	if (ori_dev_link_is_proxied(post->queue))
@@ -265,8 +271,8 @@ ORIEL_DEV void ori_dev_link_add_flush(const struct oriel_dev_link *l, struct ori
  * needs to know. Returns whether the next request has to be fenced.
  */
 ORIEL_DEV bool ori_dev_link_add_read_flush(const struct oriel_dev_link *l,
-					   struct oriel_link_post *post,
-					   struct oriel_rdma_address word)
+					   struct ori_dev_link_post *post,
+					   struct ori_dev_rdma_address word)
 {
 	if (ORIEL_DEV_OFTEN(
 		    !(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK))))
@@ -282,15 +288,15 @@ ORIEL_DEV bool ori_dev_link_add_read_flush(const struct oriel_dev_link *l,
  * before it reports that it is done.
  */
 ORIEL_DEV uint32_t ori_dev_link_dma_flushes(const struct oriel_dev_link *l,
-					    struct oriel_link_queue q)
+					    struct ori_dev_link_queue q)
 {
 	return l->unordered & ORIEL_LINK_UNORDERED_LOCAL && !ori_dev_link_is_proxied(q) ? 1 : 0;
 }
 
 /* If local memory is unordered: the bytes written to @to are visible when this is done. */
 ORIEL_DEV void ori_dev_link_add_dma_flush(const struct oriel_dev_link *l,
-					  struct oriel_link_post *post,
-					  struct oriel_rdma_address to)
+					  struct ori_dev_link_post *post,
+					  struct ori_dev_rdma_address to)
 {
 	if (!ori_dev_link_dma_flushes(l, post->queue))
 		return;

@@ -14,14 +14,14 @@
 
 /*
  * Kinds of posting that this translation unit can use, as a mask of 1 << enum
- * oriel_link_post_kind. Define it before including to leave the code of one out of a kernel; a
+ * ori_dev_link_post_kind. Define it before including to leave the code of one out of a kernel; a
  * link of that kind then looks as if it were not connected.
  */
 #ifndef ORIEL_DEV_LINK_POSTS
 #define ORIEL_DEV_LINK_POSTS 0x3u
 #endif
 
-enum oriel_link_post_kind {
+enum ori_dev_link_post_kind {
 	ORIEL_LINK_RINGS, /* of mlx5, which the NIC reads */
 	ORIEL_LINK_PROXY,
 };
@@ -39,7 +39,7 @@ enum oriel_link_post_kind {
  * Memory of the GPU that the host has registered with NICs, besides windows. Empty entries have
  * length 0. Kernels see the entries that existed when they were launched.
  */
-struct oriel_link_reach {
+struct ori_dev_link_registered {
 	uint64_t count;
 	uint64_t reserved[7];
 	struct oriel_dev_buffer of[ORIEL_LINK_REACH]; /* rkeys are lkeys */
@@ -52,37 +52,37 @@ struct oriel_dev_link;
  * @taken is set as long as a thread holds word i. The NIC knows word 0 as @address of @key, or
  * as its own address if @key is 0.
  */
-struct oriel_link_answers {
+struct ori_dev_link_answers {
 	uint64_t taken;
 	uint64_t address;
 	uint64_t key;
-	const struct oriel_link_reach *reach; /* NULL: own buffers need not be looked up */
+	const struct ori_dev_link_registered *reach; /* NULL: own buffers need not be looked up */
 	/*
 	 * For CPU threads, NULL for kernels: how the NIC knows @length bytes at @memory, which the
 	 * next request of this thread to @l names, and writes if @is_target; false if it cannot.
 	 */
 	bool (*find)(const struct oriel_dev_link *l, const void *memory, uint64_t length,
-		     bool is_target, struct oriel_rdma_address *found);
+		     bool is_target, struct ori_dev_rdma_address *found);
 	uint64_t reserved[11];
 	uint64_t words[ORIEL_LINK_ANSWERS];
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_link_answers) == 5 * ORIEL_DEV_LINE);
 
 /* The queue that posts go to: one of the two; neither if the link is not connected. */
-struct oriel_link_queue {
-	struct oriel_mlx5_queue *ring;
-	struct oriel_proxy_ring *proxy;
+struct ori_dev_link_queue {
+	struct ori_dev_mlx5_queue *ring;
+	struct ori_dev_proxy_ring *proxy;
 };
 
-ORIEL_DEV bool ori_dev_link_is_proxied(struct oriel_link_queue q)
+ORIEL_DEV bool ori_dev_link_is_proxied(struct ori_dev_link_queue q)
 {
 	if (!(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_PROXY & 1))
 		return false;
 	return !(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_RINGS & 1) || q.proxy;
 }
 
-ORIEL_DEV bool ori_dev_link_has(struct oriel_link_queue q)
+ORIEL_DEV bool ori_dev_link_has(struct ori_dev_link_queue q)
 {
 	return q.ring || q.proxy;
 }
@@ -91,18 +91,18 @@ ORIEL_DEV bool ori_dev_link_has(struct oriel_link_queue q)
  * Any thread: the main queue of @l, if it is connected. Acquires what
  * ori_dev_link_connected() released: the queues and all the constants in them.
  */
-ORIEL_DEV struct oriel_link_queue ori_dev_link_main(const struct oriel_dev_link *l)
+ORIEL_DEV struct ori_dev_link_queue ori_dev_link_main(const struct oriel_dev_link *l)
 {
-	struct oriel_link_queue q = {NULL, NULL};
+	struct ori_dev_link_queue q = {NULL, NULL};
 	uint32_t kind = l->post_kind;
 	void *main = ori_dev_load_acquire_pointer(&l->main);
 
 	if (!(ORIEL_DEV_LINK_POSTS >> kind & 1))
 		return q;
 	if (kind == ORIEL_LINK_PROXY)
-		q.proxy = (struct oriel_proxy_ring *)main;
+		q.proxy = (struct ori_dev_proxy_ring *)main;
 	else
-		q.ring = (struct oriel_mlx5_queue *)main;
+		q.ring = (struct ori_dev_mlx5_queue *)main;
 	return q;
 }
 
@@ -112,9 +112,9 @@ ORIEL_DEV bool ori_dev_link_is_connected(const struct oriel_dev_link *l)
 }
 
 /* The main queue for a post, which connects the link if it does so by itself. */
-ORIEL_DEV struct oriel_link_queue ori_dev_link_take(const struct oriel_dev_link *l)
+ORIEL_DEV struct ori_dev_link_queue ori_dev_link_take(const struct oriel_dev_link *l)
 {
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct ori_dev_link_queue q = ori_dev_link_main(l);
 
 #ifndef __CUDA_ARCH__
 	if (!ORIEL_DEV_OFTEN(ori_dev_link_has(q)) && l->unordered & ORIEL_LINK_DEMAND) {
@@ -146,14 +146,14 @@ ORIEL_DEV enum oriel_status ori_dev_link_reach(const struct oriel_dev_link *l)
 
 /* The host: from now on any thread may post to @main; both ends are ready. */
 ORIEL_DEV void ori_dev_link_connected(struct oriel_dev_link *l, void *main,
-				      struct oriel_mlx5_queue *companion)
+				      struct ori_dev_mlx5_queue *companion)
 {
 	l->companion = companion;
 	ori_dev_store_release_pointer(&l->main, main);
 }
 
 /* Any thread: poll the progress of the NIC. */
-ORIEL_DEV void ori_dev_link_progress(struct oriel_link_queue q)
+ORIEL_DEV void ori_dev_link_progress(struct ori_dev_link_queue q)
 {
 	if (ori_dev_link_is_proxied(q))
 		ori_dev_proxy_progress(q.proxy);
@@ -162,29 +162,29 @@ ORIEL_DEV void ori_dev_link_progress(struct oriel_link_queue q)
 }
 
 /* ori_dev_queue_err(), 0 while the queue works; acquires the writes behind the error. */
-ORIEL_DEV uint64_t ori_dev_link_err(struct oriel_link_queue q)
+ORIEL_DEV uint64_t ori_dev_link_err(struct ori_dev_link_queue q)
 {
 	return oriel_dev_load_acquire(ori_dev_link_is_proxied(q) ? &q.proxy->err : &q.ring->err);
 }
 
-ORIEL_DEV enum oriel_status ori_dev_link_wait_step(struct oriel_link_queue q,
-						   struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_link_wait_step(struct ori_dev_link_queue q,
+						   struct ori_dev_link_waiter *waiter)
 {
 	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_wait_step(q.proxy, waiter)
 					  : ori_dev_mlx5_wait_step(q.ring, waiter);
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t ori_dev_link_atomic_result(struct oriel_link_queue q, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_link_atomic_result(struct ori_dev_link_queue q, uint64_t word)
 {
 	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_atomic_result(q.proxy, word)
 					  : ori_dev_mlx5_atomic_result(q.ring, word);
 }
 
-ORIEL_DEV struct oriel_link_wait_limits ori_dev_link_limits(const struct oriel_dev_link *l,
-							    uint64_t timeout_ns)
+ORIEL_DEV struct ori_dev_link_wait_limits ori_dev_link_limits(const struct oriel_dev_link *l,
+							      uint64_t timeout_ns)
 {
-	struct oriel_link_wait_limits limits = {l, timeout_ns, l->spin, 0};
+	struct ori_dev_link_wait_limits limits = {l, timeout_ns, l->spin, 0};
 
 	return limits;
 }
@@ -193,7 +193,7 @@ ORIEL_DEV struct oriel_link_wait_limits ori_dev_link_limits(const struct oriel_d
  * The operation that the user called with WQE @index, which failed; @what if the CQE does not
  * say.
  */
-ORIEL_DEV_COLD uint32_t ori_dev_link_wqe_what(const struct oriel_mlx5_queue *q, uint64_t index,
+ORIEL_DEV_COLD uint32_t ori_dev_link_wqe_what(const struct ori_dev_mlx5_queue *q, uint64_t index,
 					      uint32_t what)
 {
 	const char *cqe = q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
@@ -236,7 +236,7 @@ ORIEL_DEV bool ori_dev_link_is_atomic(uint32_t opcode)
 }
 
 /* If that is so, the memory that the failed request on @q named goes into @record. */
-ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
+ORIEL_DEV_COLD void ori_dev_link_own_access(struct ori_dev_link_queue q,
 					    struct oriel_dev_fault *record)
 {
 	const char *wqe;
@@ -261,7 +261,7 @@ ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
 }
 
 /* All requests below this index have been posted, or their posters are about to post them. */
-ORIEL_DEV uint64_t ori_dev_link_posted(struct oriel_link_queue q)
+ORIEL_DEV uint64_t ori_dev_link_posted(struct ori_dev_link_queue q)
 {
 	if (!ori_dev_link_has(q))
 		return 0;
@@ -270,7 +270,7 @@ ORIEL_DEV uint64_t ori_dev_link_posted(struct oriel_link_queue q)
 }
 
 /* All requests below this index have completed, as far as any thread has polled. */
-ORIEL_DEV uint64_t ori_dev_link_completed(struct oriel_link_queue q)
+ORIEL_DEV uint64_t ori_dev_link_completed(struct ori_dev_link_queue q)
 {
 	if (!ori_dev_link_has(q))
 		return 0;
@@ -279,7 +279,7 @@ ORIEL_DEV uint64_t ori_dev_link_completed(struct oriel_link_queue q)
 }
 
 /* A function of its own, so that kernels do not spill for it. */
-ORIEL_DEV_COLD void ori_dev_link_counts(struct oriel_link_queue q, struct oriel_dev_fault *record)
+ORIEL_DEV_COLD void ori_dev_link_counts(struct ori_dev_link_queue q, struct oriel_dev_fault *record)
 {
 	record->expected = ori_dev_link_posted(q);
 	record->age_ns = ori_dev_link_completed(q);
@@ -289,7 +289,7 @@ ORIEL_DEV_COLD void ori_dev_link_counts(struct oriel_link_queue q, struct oriel_
  * Makes @record, which is 0, the record of a failure with @status that @what met on @q; the request
  * that the NIC rejected says which operation that was.
  */
-ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct oriel_link_queue q,
+ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct ori_dev_link_queue q,
 				       uint32_t what, enum oriel_status status,
 				       struct oriel_dev_fault *record)
 {
@@ -344,7 +344,7 @@ ORIEL_DEV_COLD void ori_dev_link_await_cause(const struct oriel_dev_link *l, uin
  * communicator. Returns the status that broke it first, else @status.
  */
 ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link *l,
-						     struct oriel_link_queue q, uint32_t what,
+						     struct ori_dev_link_queue q, uint32_t what,
 						     enum oriel_status status, bool is_own_limit)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -365,7 +365,7 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link
 }
 
 /* Has the NIC released request @index of @q, which is published? */
-ORIEL_DEV_COLD bool ori_dev_link_is_over(struct oriel_link_queue q, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_link_is_over(struct ori_dev_link_queue q, uint64_t index)
 {
 	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_is_over(q.proxy, index)
 					  : ori_dev_mlx5_is_over(q.ring, index);
@@ -376,7 +376,7 @@ ORIEL_DEV_COLD bool ori_dev_link_is_over(struct oriel_link_queue q, uint64_t ind
  * a failed main queue holds it back for ever.
  */
 ORIEL_DEV_COLD bool ori_dev_link_is_broken(const struct oriel_dev_link *l,
-					   struct oriel_link_queue q)
+					   struct ori_dev_link_queue q)
 {
 	return ori_dev_link_err(q) || ori_dev_link_err(ori_dev_link_main(l)) ||
 	       (l->health && ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL);
@@ -388,7 +388,7 @@ ORIEL_DEV_COLD bool ori_dev_link_is_broken(const struct oriel_dev_link *l,
  * child of a fork no NIC has the memory.
  */
 ORIEL_DEV_COLD void ori_dev_link_await_close(const struct oriel_dev_link *l,
-					     struct oriel_link_queue q, uint64_t index)
+					     struct ori_dev_link_queue q, uint64_t index)
 {
 	uint64_t start = oriel_dev_clock_ns(), waited = 0;
 

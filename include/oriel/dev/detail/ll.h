@@ -17,7 +17,7 @@
  * The memory for the lines of a message: line i at byte ((first + i) * ORIEL_LL_LINE) & mask of
  * @base, with flag @flag + i * @stride.
  */
-struct oriel_ll_slot {
+struct ori_dev_ll_slot {
 	char *base;
 	uint64_t first;
 	uint64_t mask;
@@ -25,40 +25,40 @@ struct oriel_ll_slot {
 	uint32_t stride;
 };
 
-ORIEL_DEV uint64_t *ori_dev_ll_line(const struct oriel_ll_slot *slot, uint32_t line)
+ORIEL_DEV uint64_t *ori_dev_ll_line(const struct ori_dev_ll_slot *slot, uint32_t line)
 {
 	return (uint64_t *)(void *)(slot->base +
 				    ((slot->first + line) * ORIEL_LL_LINE & slot->mask));
 }
 
-ORIEL_DEV uint32_t ori_dev_ll_flag(const struct oriel_ll_slot *slot, uint32_t line)
+ORIEL_DEV uint32_t ori_dev_ll_flag(const struct ori_dev_ll_slot *slot, uint32_t line)
 {
 	return slot->flag + line * slot->stride;
 }
 
 /* A message in the memory of the caller. */
-struct oriel_ll_text {
+struct ori_dev_ll_text {
 	char *at;
 	uint32_t length;
 	uint32_t lines;
 	bool is_even; /* of whole, aligned words */
 };
 
-ORIEL_DEV struct oriel_ll_text ori_dev_ll_text_of(const void *at, uint64_t length)
+ORIEL_DEV struct ori_dev_ll_text ori_dev_ll_text_of(const void *at, uint64_t length)
 {
-	struct oriel_ll_text text = {(char *)at, (uint32_t)length, (uint32_t)(length + 7) / 8,
-				     !(((uintptr_t)at | length) & 7)};
+	struct ori_dev_ll_text text = {(char *)at, (uint32_t)length, (uint32_t)(length + 7) / 8,
+				       !(((uintptr_t)at | length) & 7)};
 
 	return text;
 }
 
 /* Bytes of @text in line @line. */
-ORIEL_DEV uint32_t ori_dev_ll_run(const struct oriel_ll_text *text, uint32_t line)
+ORIEL_DEV uint32_t ori_dev_ll_run(const struct ori_dev_ll_text *text, uint32_t line)
 {
 	return text->length - line * 8 < 8 ? text->length - line * 8 : 8;
 }
 
-ORIEL_DEV uint64_t ori_dev_ll_take(const struct oriel_ll_text *text, uint32_t line)
+ORIEL_DEV uint64_t ori_dev_ll_take(const struct ori_dev_ll_text *text, uint32_t line)
 {
 	const char *from = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
@@ -73,7 +73,7 @@ ORIEL_DEV uint64_t ori_dev_ll_take(const struct oriel_ll_text *text, uint32_t li
 	return value;
 }
 
-ORIEL_DEV void ori_dev_ll_give(const struct oriel_ll_text *text, uint32_t line, uint64_t value)
+ORIEL_DEV void ori_dev_ll_give(const struct ori_dev_ll_text *text, uint32_t line, uint64_t value)
 {
 	char *to = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
@@ -93,7 +93,7 @@ ORIEL_DEV void ori_dev_ll_give(const struct oriel_ll_text *text, uint32_t line, 
  * that does not exist the last line of all stands in: a load that depends on nothing is under
  * way with the others, and a waiter waits for no more than all.
  */
-ORIEL_DEV uint32_t ori_dev_ll_nth(const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+ORIEL_DEV uint32_t ori_dev_ll_nth(const struct ori_dev_ll_text *text, uint32_t line, uint32_t step,
 				  uint32_t k)
 {
 	uint32_t i = line + k * step;
@@ -102,8 +102,8 @@ ORIEL_DEV uint32_t ori_dev_ll_nth(const struct oriel_ll_text *text, uint32_t lin
 }
 
 /* Write the lines of ori_dev_ll_nth() that exist, for each k below @batch, a constant. */
-ORIEL_DEV void ori_dev_ll_write_batch(const struct oriel_ll_slot *slot,
-				      const struct oriel_ll_text *text, uint32_t line,
+ORIEL_DEV void ori_dev_ll_write_batch(const struct ori_dev_ll_slot *slot,
+				      const struct ori_dev_ll_text *text, uint32_t line,
 				      uint32_t step, uint32_t batch)
 {
 	uint64_t value[ORIEL_LL_BATCH];
@@ -128,10 +128,10 @@ ORIEL_DEV void ori_dev_ll_write_batch(const struct oriel_ll_slot *slot,
  * Whole group: write the lines of @length bytes at @from. The text occurs twice, so that the
  * code for whole words does not ask for each whether it is one.
  */
-ORIEL_DEV void ori_dev_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *slot,
+ORIEL_DEV void ori_dev_ll_write(struct oriel_dev_group g, const struct ori_dev_ll_slot *slot,
 				const void *from, uint64_t length)
 {
-	struct oriel_ll_text text = ori_dev_ll_text_of(from, length);
+	struct ori_dev_ll_text text = ori_dev_ll_text_of(from, length);
 	uint32_t line = g.rank;
 
 	if (!ORIEL_DEV_OFTEN(text.is_even)) {
@@ -157,7 +157,7 @@ ORIEL_DEV void ori_dev_ll_write(struct oriel_dev_group g, const struct oriel_ll_
 }
 
 /* 0 once both words of @line of @slot have arrived. *@value is their data then. */
-ORIEL_DEV uint32_t ori_dev_ll_poll_line(const struct oriel_ll_slot *slot, uint32_t line,
+ORIEL_DEV uint32_t ori_dev_ll_poll_line(const struct ori_dev_ll_slot *slot, uint32_t line,
 					uint64_t *value)
 {
 	uint32_t flag = ori_dev_ll_flag(slot, line);
@@ -172,8 +172,8 @@ ORIEL_DEV uint32_t ori_dev_ll_poll_line(const struct oriel_ll_slot *slot, uint32
  * One thread: have the lines of ori_dev_ll_write_batch() arrived? Then @value is their data. One
  * line of a thread's own is polled ORIEL_DEV_POLLS_PER_TURN times.
  */
-ORIEL_DEV bool ori_dev_ll_arrived(const struct oriel_ll_slot *slot,
-				  const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+ORIEL_DEV bool ori_dev_ll_arrived(const struct ori_dev_ll_slot *slot,
+				  const struct ori_dev_ll_text *text, uint32_t line, uint32_t step,
 				  uint32_t batch, uint64_t value[ORIEL_LL_BATCH])
 {
 	uint32_t missing, i, k;
@@ -192,8 +192,8 @@ ORIEL_DEV bool ori_dev_ll_arrived(const struct oriel_ll_slot *slot,
 }
 
 /* One thread: wait for the same lines. */
-ORIEL_DEV enum oriel_status ori_dev_ll_read_batch(const struct oriel_ll_slot *slot,
-						  const struct oriel_ll_text *text, uint32_t line,
+ORIEL_DEV enum oriel_status ori_dev_ll_read_batch(const struct ori_dev_ll_slot *slot,
+						  const struct ori_dev_ll_text *text, uint32_t line,
 						  uint32_t step, uint32_t batch,
 						  struct oriel_dev_waiter *waiter,
 						  struct oriel_dev_aim *aim)
@@ -222,12 +222,12 @@ ORIEL_DEV enum oriel_status ori_dev_ll_read_batch(const struct oriel_ll_slot *sl
  */
 ORIEL_DEV enum oriel_status ori_dev_ll_read(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g,
-					    const struct oriel_ll_slot *slot, void *to,
+					    const struct ori_dev_ll_slot *slot, void *to,
 					    uint64_t length, struct oriel_dev_aim *aim,
 					    uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
-	struct oriel_ll_text text = ori_dev_ll_text_of(to, length);
+	struct ori_dev_ll_text text = ori_dev_ll_text_of(to, length);
 	enum oriel_status status = ORIEL_OK;
 	uint32_t line = g.rank;
 
@@ -294,7 +294,7 @@ ORIEL_DEV enum oriel_status ori_dev_ll_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct ori_dev_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target local;
 	enum oriel_status status;
 

@@ -32,8 +32,8 @@ ORIEL_DEV bool ori_dev_ll128_suits(const struct oriel_dev_window *w, uint32_t pe
 #endif
 }
 
-/* As struct oriel_ll_slot, with halves of lines. */
-struct oriel_ll128_slot {
+/* As struct ori_dev_ll_slot, with halves of lines. */
+struct ori_dev_ll128_slot {
 	char *base;
 	uint64_t first;
 	uint64_t mask;
@@ -41,29 +41,29 @@ struct oriel_ll128_slot {
 	uint64_t stride;
 };
 
-ORIEL_DEV uint64_t *ori_dev_ll128_half(const struct oriel_ll128_slot *slot, uint32_t half)
+ORIEL_DEV uint64_t *ori_dev_ll128_half(const struct ori_dev_ll128_slot *slot, uint32_t half)
 {
 	return (uint64_t *)(void *)(slot->base +
 				    ((slot->first + half) * ORIEL_LL128_HALF & slot->mask));
 }
 
-ORIEL_DEV uint64_t ori_dev_ll128_flag(const struct oriel_ll128_slot *slot, uint32_t half)
+ORIEL_DEV uint64_t ori_dev_ll128_flag(const struct ori_dev_ll128_slot *slot, uint32_t half)
 {
 	return slot->flag + half * slot->stride;
 }
 
-ORIEL_DEV uint32_t ori_dev_ll128_halves(const struct oriel_ll_text *text)
+ORIEL_DEV uint32_t ori_dev_ll128_halves(const struct ori_dev_ll_text *text)
 {
 	return (text->lines + ORIEL_LL128_WORDS - 1) / ORIEL_LL128_WORDS;
 }
 
 /* Word @word of @text, 0 beyond its end. */
-ORIEL_DEV uint64_t ori_dev_ll128_take(const struct oriel_ll_text *text, uint32_t word)
+ORIEL_DEV uint64_t ori_dev_ll128_take(const struct ori_dev_ll_text *text, uint32_t word)
 {
 	return word < text->lines ? ori_dev_ll_take(text, word) : 0;
 }
 
-ORIEL_DEV void ori_dev_ll128_give(const struct oriel_ll_text *text, uint32_t word, uint64_t value)
+ORIEL_DEV void ori_dev_ll128_give(const struct ori_dev_ll_text *text, uint32_t word, uint64_t value)
 {
 	if (word < text->lines)
 		ori_dev_ll_give(text, word, value);
@@ -71,8 +71,8 @@ ORIEL_DEV void ori_dev_ll128_give(const struct oriel_ll_text *text, uint32_t wor
 
 /* Whole group: write the halves of @text, each thread its own. */
 ORIEL_DEV void ori_dev_ll128_write_each(struct oriel_dev_group g,
-					const struct oriel_ll128_slot *slot,
-					const struct oriel_ll_text *text)
+					const struct ori_dev_ll128_slot *slot,
+					const struct ori_dev_ll_text *text)
 {
 	uint32_t halves = ori_dev_ll128_halves(text), half, i;
 
@@ -95,8 +95,8 @@ ORIEL_DEV void ori_dev_ll128_write_each(struct oriel_dev_group g,
 /* The reader of these halves: each thread waits for its own. */
 ORIEL_DEV enum oriel_status ori_dev_ll128_read_each(const struct oriel_dev_window *w,
 						    struct oriel_dev_group g,
-						    const struct oriel_ll128_slot *slot,
-						    const struct oriel_ll_text *text,
+						    const struct ori_dev_ll128_slot *slot,
+						    const struct ori_dev_ll_text *text,
 						    struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	uint32_t halves = ori_dev_ll128_halves(text), half, i;
@@ -141,7 +141,7 @@ static __device__ __forceinline__ uint32_t ori_dev_ll128_mask(void)
  * apart, that exist. @batch is a constant.
  */
 static __device__ __forceinline__ void
-ori_dev_ll128_write_batch(const struct oriel_ll128_slot *slot, const struct oriel_ll_text *text,
+ori_dev_ll128_write_batch(const struct ori_dev_ll128_slot *slot, const struct ori_dev_ll_text *text,
 			  uint32_t half, uint32_t step, uint32_t part, uint32_t batch)
 {
 	uint32_t halves = ori_dev_ll128_halves(text), k;
@@ -166,9 +166,9 @@ ori_dev_ll128_write_batch(const struct oriel_ll128_slot *slot, const struct orie
 						   first[k], second[k]);
 }
 
-static __device__ __forceinline__ void ori_dev_ll128_write_wide(struct oriel_dev_group g,
-								const struct oriel_ll128_slot *slot,
-								const struct oriel_ll_text *text)
+static __device__ __forceinline__ void
+ori_dev_ll128_write_wide(struct oriel_dev_group g, const struct ori_dev_ll128_slot *slot,
+			 const struct ori_dev_ll_text *text)
 {
 	uint32_t halves = ori_dev_ll128_halves(text), step = g.size / ORIEL_LL128_THREADS;
 	uint32_t part = g.rank % ORIEL_LL128_THREADS, half = g.rank / ORIEL_LL128_THREADS;
@@ -191,7 +191,7 @@ static __device__ __forceinline__ void ori_dev_ll128_write_wide(struct oriel_dev
 
 /* Wait for the same halves as ori_dev_ll128_write_batch() writes. The four get one status. */
 static __device__ __forceinline__ enum oriel_status
-ori_dev_ll128_read_batch(const struct oriel_ll128_slot *slot, const struct oriel_ll_text *text,
+ori_dev_ll128_read_batch(const struct ori_dev_ll128_slot *slot, const struct ori_dev_ll_text *text,
 			 uint32_t half, uint32_t step, uint32_t part,
 			 struct oriel_dev_waiter *waiter, struct oriel_dev_aim *aim, uint32_t batch)
 {
@@ -236,7 +236,7 @@ ori_dev_ll128_read_batch(const struct oriel_ll128_slot *slot, const struct oriel
 
 static __device__ __forceinline__ enum oriel_status
 ori_dev_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g,
-			const struct oriel_ll128_slot *slot, const struct oriel_ll_text *text,
+			const struct ori_dev_ll128_slot *slot, const struct ori_dev_ll_text *text,
 			struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
@@ -263,10 +263,10 @@ ori_dev_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group
 #endif
 
 /* Whole group: write the lines of @length bytes at @from. */
-ORIEL_DEV void ori_dev_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_slot *slot,
+ORIEL_DEV void ori_dev_ll128_write(struct oriel_dev_group g, const struct ori_dev_ll128_slot *slot,
 				   const void *from, uint64_t length)
 {
-	struct oriel_ll_text text = ori_dev_ll_text_of(from, length);
+	struct ori_dev_ll_text text = ori_dev_ll_text_of(from, length);
 
 #ifdef __CUDA_ARCH__
 	if (ori_dev_ll128_is_wide(g)) {
@@ -289,11 +289,11 @@ ORIEL_DEV void ori_dev_ll128_write(struct oriel_dev_group g, const struct oriel_
  */
 ORIEL_DEV enum oriel_status ori_dev_ll128_read(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g,
-					       const struct oriel_ll128_slot *slot, void *to,
+					       const struct ori_dev_ll128_slot *slot, void *to,
 					       uint64_t length, struct oriel_dev_aim *aim,
 					       uint64_t timeout_ns)
 {
-	struct oriel_ll_text text = ori_dev_ll_text_of(to, length);
+	struct ori_dev_ll_text text = ori_dev_ll_text_of(to, length);
 
 #ifdef __CUDA_ARCH__
 	if (ori_dev_ll128_is_wide(g)) {
@@ -345,7 +345,7 @@ ORIEL_DEV enum oriel_status ori_dev_ll128_await(const struct oriel_dev_window *w
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct ori_dev_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target local;
 	enum oriel_status status;
 

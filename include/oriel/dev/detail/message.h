@@ -10,7 +10,7 @@
 #include <oriel/dev/detail/channel.h>
 #include <oriel/dev/ll128.h>
 
-struct oriel_message {
+struct ori_dev_message {
 	uint32_t peer;
 	uint32_t channel;
 	uint64_t form; /* enum oriel_dev_form */
@@ -19,29 +19,29 @@ struct oriel_message {
 	uint64_t bytes; /* of its lines */
 };
 
-ORIEL_DEV struct oriel_message ori_dev_message_ll(const struct oriel_dev_window *w, uint32_t peer,
-						  uint32_t channel, uint64_t length)
+ORIEL_DEV struct ori_dev_message ori_dev_message_ll(const struct oriel_dev_window *w, uint32_t peer,
+						    uint32_t channel, uint64_t length)
 {
-	struct oriel_message m = {peer,
-				  channel,
-				  ORIEL_DEV_FORM_LL,
-				  length,
-				  w->channel_bytes / 4 / ORIEL_LL_LINE * 8,
-				  oriel_dev_ll_length(length)};
+	struct ori_dev_message m = {peer,
+				    channel,
+				    ORIEL_DEV_FORM_LL,
+				    length,
+				    w->channel_bytes / 4 / ORIEL_LL_LINE * 8,
+				    oriel_dev_ll_length(length)};
 
 	return m;
 }
 
-ORIEL_DEV struct oriel_message ori_dev_message_ll128(const struct oriel_dev_window *w,
-						     uint32_t peer, uint32_t channel,
-						     uint64_t length)
+ORIEL_DEV struct ori_dev_message ori_dev_message_ll128(const struct oriel_dev_window *w,
+						       uint32_t peer, uint32_t channel,
+						       uint64_t length)
 {
-	struct oriel_message m = {peer,
-				  channel,
-				  ORIEL_DEV_FORM_LL128,
-				  length,
-				  w->channel_bytes / 4 / ORIEL_LL128_HALF * ORIEL_LL128_WORDS * 8,
-				  oriel_dev_ll128_length(length)};
+	struct ori_dev_message m = {peer,
+				    channel,
+				    ORIEL_DEV_FORM_LL128,
+				    length,
+				    w->channel_bytes / 4 / ORIEL_LL128_HALF * ORIEL_LL128_WORDS * 8,
+				    oriel_dev_ll128_length(length)};
 
 	return m;
 }
@@ -51,13 +51,13 @@ ORIEL_DEV struct oriel_message ori_dev_message_ll128(const struct oriel_dev_wind
  * arrives at once; staging lies on a GPU wherever buffer 0 does.
  */
 ORIEL_DEV bool ori_dev_message_suits(const struct oriel_dev_window *w,
-				     const struct oriel_message *m, uint32_t rank)
+				     const struct ori_dev_message *m, uint32_t rank)
 {
 	return m->form != ORIEL_DEV_FORM_LL128 || oriel_dev_has_ll128(w, rank);
 }
 
 /* The beginning of a message. */
-struct oriel_message_cursor {
+struct ori_dev_message_cursor {
 	char *staging;
 	uint64_t cursor;
 	uint64_t credit; /* last read from the receiver, or last written to the sender */
@@ -65,7 +65,7 @@ struct oriel_message_cursor {
 
 /* May @m go through a channel that stands at @cursor, and has carried @form if at all? */
 ORIEL_DEV enum oriel_status ori_dev_message_check(const struct oriel_dev_window *w, uint32_t what,
-						  const struct oriel_message *m, uint64_t cursor,
+						  const struct ori_dev_message *m, uint64_t cursor,
 						  uint64_t form)
 {
 	struct oriel_dev_aim aim = {NULL, m->most, ORIEL_LE, what, m->peer, m->channel};
@@ -81,9 +81,9 @@ ORIEL_DEV enum oriel_status ori_dev_message_check(const struct oriel_dev_window 
 /* Whole group: wait until there is room for @m, at *@position. */
 ORIEL_DEV enum oriel_status ori_dev_message_send_begin(const struct oriel_dev_window *w,
 						       struct oriel_dev_group g,
-						       const struct oriel_message *m,
+						       const struct ori_dev_message *m,
 						       uint64_t timeout_ns,
-						       struct oriel_message_cursor *position)
+						       struct ori_dev_message_cursor *position)
 {
 	const struct oriel_dev_sender *end;
 	struct oriel_dev_peer remote;
@@ -110,8 +110,8 @@ ORIEL_DEV enum oriel_status ori_dev_message_send_begin(const struct oriel_dev_wi
 
 /* Whole group: @m is written. */
 ORIEL_DEV void ori_dev_message_send_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					const struct oriel_message *m,
-					const struct oriel_message_cursor *position)
+					const struct ori_dev_message *m,
+					const struct ori_dev_message_cursor *position)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)m->peer * w->channels + m->channel];
 
@@ -127,8 +127,8 @@ ORIEL_DEV void ori_dev_message_send_end(const struct oriel_dev_window *w, struct
 
 /* Whole group: @m will arrive at *@position. */
 ORIEL_DEV enum oriel_status ori_dev_message_recv_begin(const struct oriel_dev_window *w,
-						       const struct oriel_message *m,
-						       struct oriel_message_cursor *position)
+						       const struct ori_dev_message *m,
+						       struct ori_dev_message_cursor *position)
 {
 	const struct oriel_dev_receiver *end;
 	enum oriel_status status;
@@ -150,8 +150,8 @@ ORIEL_DEV enum oriel_status ori_dev_message_recv_begin(const struct oriel_dev_wi
 /* Whole group: @m is taken. */
 ORIEL_DEV enum oriel_status ori_dev_message_recv_end(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g,
-						     const struct oriel_message *m,
-						     const struct oriel_message_cursor *position)
+						     const struct ori_dev_message *m,
+						     const struct ori_dev_message_cursor *position)
 {
 	struct oriel_dev_receiver *end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
 	uint64_t received = position->cursor + m->bytes, credited = position->credit;
@@ -170,23 +170,24 @@ ORIEL_DEV enum oriel_status ori_dev_message_recv_end(const struct oriel_dev_wind
 	return status;
 }
 
-ORIEL_DEV struct oriel_ll_slot ori_dev_message_ll_slot(const struct oriel_dev_window *w,
-						       const struct oriel_message_cursor *position)
+ORIEL_DEV struct ori_dev_ll_slot
+ori_dev_message_ll_slot(const struct oriel_dev_window *w,
+			const struct ori_dev_message_cursor *position)
 {
 	uint64_t line = position->cursor / ORIEL_LL_LINE;
-	struct oriel_ll_slot lines = {position->staging, line, w->channel_bytes - 1,
-				      (uint32_t)line + 1, 1};
+	struct ori_dev_ll_slot lines = {position->staging, line, w->channel_bytes - 1,
+					(uint32_t)line + 1, 1};
 
 	return lines;
 }
 
-ORIEL_DEV struct oriel_ll128_slot
+ORIEL_DEV struct ori_dev_ll128_slot
 ori_dev_message_ll128_slot(const struct oriel_dev_window *w,
-			   const struct oriel_message_cursor *position)
+			   const struct ori_dev_message_cursor *position)
 {
 	uint64_t half = position->cursor / ORIEL_LL128_HALF;
-	struct oriel_ll128_slot lines = {position->staging, half, w->channel_bytes - 1, half + 1,
-					 1};
+	struct ori_dev_ll128_slot lines = {position->staging, half, w->channel_bytes - 1, half + 1,
+					   1};
 
 	return lines;
 }

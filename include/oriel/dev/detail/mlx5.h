@@ -30,7 +30,7 @@ ORIEL_DEV_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 #define ORIEL_MLX5_CQE_INDEX_MASK 0x00ffffffu /* the bits that a WAIT compares */
 #define ORIEL_MLX5_INLINE_SEGMENT 0x80000000u /* in the byte count of a data segment */
 
-enum oriel_mlx5_opcode {
+enum ori_dev_mlx5_opcode {
 	ORIEL_MLX5_NOP = 0x00,
 	ORIEL_MLX5_WRITE = 0x08,
 	ORIEL_MLX5_WRITE_IMM = 0x09, /* takes a receive of the peer */
@@ -44,13 +44,13 @@ enum oriel_mlx5_opcode {
 };
 
 /* Byte 0 of a WQE: the length of the operand of a masked atomic. */
-enum oriel_mlx5_modifier {
+enum ori_dev_mlx5_modifier {
 	ORIEL_MLX5_MASKED_32 = 0x08,
 	ORIEL_MLX5_MASKED_64 = 0x09,
 };
 
 /* Byte 11 of a WQE: the requests for which the HCA waits before it starts this one. */
-enum oriel_mlx5_fence {
+enum ori_dev_mlx5_fence {
 	ORIEL_MLX5_FENCE_NONE = 0x00,
 	ORIEL_MLX5_FENCE_SMALL = 0x20,
 	ORIEL_MLX5_FENCE_READS = 0x40, /* READs and atomics of this queue */
@@ -64,7 +64,7 @@ enum oriel_mlx5_fence {
 #define ORIEL_MLX5_WQE_IMMEDIATE 0x0cu /* the value of a WRITE_IMM, big-endian */
 
 /* Bits 7:4 of the last byte of a CQE. */
-enum oriel_mlx5_completion {
+enum ori_dev_mlx5_completion {
 	ORIEL_MLX5_DONE = 0x0,
 	ORIEL_MLX5_RECEIVED = 0x1, /* a WRITE_IMM of the peer */
 	ORIEL_MLX5_FAILED = 0xd,
@@ -73,14 +73,14 @@ enum oriel_mlx5_completion {
 };
 
 /* The queue and index of a WQE, and the requests that it waits for. */
-struct oriel_mlx5_head {
+struct ori_dev_mlx5_head {
 	uint64_t index; /* the wire has its low 16 bits */
 	uint32_t qpn;
-	uint32_t fence; /* enum oriel_mlx5_fence */
+	uint32_t fence; /* enum ori_dev_mlx5_fence */
 };
 
 /* Memory as an HCA knows it. */
-struct oriel_rdma_address {
+struct ori_dev_rdma_address {
 	uint64_t address;
 	uint32_t key;
 };
@@ -102,7 +102,7 @@ ORIEL_DEV void ori_dev_mlx5_segment(void *slot, uint32_t number, uint64_t low, u
 }
 
 /* @units: length of the WQE in 16 bytes. */
-ORIEL_DEV void ori_dev_mlx5_control(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
+ORIEL_DEV void ori_dev_mlx5_control(void *slot, struct ori_dev_mlx5_head head, uint32_t opcode,
 				    uint32_t units)
 {
 	ori_dev_mlx5_segment(slot, 0,
@@ -111,13 +111,13 @@ ORIEL_DEV void ori_dev_mlx5_control(void *slot, struct oriel_mlx5_head head, uin
 			     ori_dev_mlx5_pair(head.fence | ORIEL_MLX5_CQE_ALWAYS, 0));
 }
 
-ORIEL_DEV void ori_dev_mlx5_remote(void *slot, struct oriel_rdma_address remote)
+ORIEL_DEV void ori_dev_mlx5_remote(void *slot, struct ori_dev_rdma_address remote)
 {
 	ori_dev_mlx5_segment(slot, 1, ori_dev_swap_bytes(remote.address),
 			     ori_dev_mlx5_pair(remote.key, 0));
 }
 
-ORIEL_DEV void ori_dev_mlx5_data(void *slot, uint32_t number, struct oriel_rdma_address local,
+ORIEL_DEV void ori_dev_mlx5_data(void *slot, uint32_t number, struct ori_dev_rdma_address local,
 				 uint32_t length)
 {
 	ori_dev_mlx5_segment(slot, number, ori_dev_mlx5_pair(length, local.key),
@@ -125,9 +125,9 @@ ORIEL_DEV void ori_dev_mlx5_data(void *slot, uint32_t number, struct oriel_rdma_
 }
 
 /* A WQE that moves no bytes has no data segment: a byte count of 0 would stand for 2^31. */
-ORIEL_DEV void ori_dev_mlx5_move(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
-				 struct oriel_rdma_address remote, struct oriel_rdma_address local,
-				 uint32_t length)
+ORIEL_DEV void ori_dev_mlx5_move(void *slot, struct ori_dev_mlx5_head head, uint32_t opcode,
+				 struct ori_dev_rdma_address remote,
+				 struct ori_dev_rdma_address local, uint32_t length)
 {
 	ori_dev_mlx5_control(slot, head, opcode, length ? 3 : 2);
 	ori_dev_mlx5_remote(slot, remote);
@@ -136,23 +136,23 @@ ORIEL_DEV void ori_dev_mlx5_move(void *slot, struct oriel_mlx5_head head, uint32
 }
 
 /* All of these: @slot is aligned to 64 bytes. One thread. */
-ORIEL_DEV void ori_dev_mlx5_wqe_nop(void *slot, struct oriel_mlx5_head head)
+ORIEL_DEV void ori_dev_mlx5_wqe_nop(void *slot, struct ori_dev_mlx5_head head)
 {
 	ori_dev_mlx5_control(slot, head, ORIEL_MLX5_NOP, 1);
 }
 
 /* At most ORIEL_MLX5_LENGTH_MAX bytes. */
-ORIEL_DEV void ori_dev_mlx5_wqe_write(void *slot, struct oriel_mlx5_head head,
-				      struct oriel_rdma_address remote,
-				      struct oriel_rdma_address local, uint32_t length)
+ORIEL_DEV void ori_dev_mlx5_wqe_write(void *slot, struct ori_dev_mlx5_head head,
+				      struct ori_dev_rdma_address remote,
+				      struct ori_dev_rdma_address local, uint32_t length)
 {
 	ori_dev_mlx5_move(slot, head, ORIEL_MLX5_WRITE, remote, local, length);
 }
 
 /* At most ORIEL_MLX5_LENGTH_MAX bytes. */
-ORIEL_DEV void ori_dev_mlx5_wqe_read(void *slot, struct oriel_mlx5_head head,
-				     struct oriel_rdma_address remote,
-				     struct oriel_rdma_address local, uint32_t length)
+ORIEL_DEV void ori_dev_mlx5_wqe_read(void *slot, struct ori_dev_mlx5_head head,
+				     struct ori_dev_rdma_address remote,
+				     struct ori_dev_rdma_address local, uint32_t length)
 {
 	ori_dev_mlx5_move(slot, head, ORIEL_MLX5_READ, remote, local, length);
 }
@@ -162,8 +162,8 @@ ORIEL_DEV void ori_dev_mlx5_wqe_read(void *slot, struct oriel_mlx5_head head,
  * ORIEL_MLX5_INLINE_MAX bytes. The count of 4 bytes and the first 12 of the
  * data share a segment.
  */
-ORIEL_DEV void ori_dev_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head head,
-					     struct oriel_rdma_address remote, const void *data,
+ORIEL_DEV void ori_dev_mlx5_wqe_write_inline(void *slot, struct ori_dev_mlx5_head head,
+					     struct ori_dev_rdma_address remote, const void *data,
 					     uint32_t length)
 {
 	/*
@@ -200,9 +200,9 @@ ORIEL_DEV void ori_dev_mlx5_wqe_unsignaled(void *slot)
 }
 
 /* The old value goes to the 8 bytes at @result. */
-ORIEL_DEV void ori_dev_mlx5_wqe_fetch_add(void *slot, struct oriel_mlx5_head head,
-					  struct oriel_rdma_address remote,
-					  struct oriel_rdma_address result, uint64_t add)
+ORIEL_DEV void ori_dev_mlx5_wqe_fetch_add(void *slot, struct ori_dev_mlx5_head head,
+					  struct ori_dev_rdma_address remote,
+					  struct ori_dev_rdma_address result, uint64_t add)
 {
 	ori_dev_mlx5_control(slot, head, ORIEL_MLX5_FETCH_ADD, 4);
 	ori_dev_mlx5_remote(slot, remote);
@@ -210,9 +210,9 @@ ORIEL_DEV void ori_dev_mlx5_wqe_fetch_add(void *slot, struct oriel_mlx5_head hea
 	ori_dev_mlx5_data(slot, 3, result, 8);
 }
 
-ORIEL_DEV void ori_dev_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head head,
-					     struct oriel_rdma_address remote,
-					     struct oriel_rdma_address result, uint64_t compare,
+ORIEL_DEV void ori_dev_mlx5_wqe_compare_swap(void *slot, struct ori_dev_mlx5_head head,
+					     struct ori_dev_rdma_address remote,
+					     struct ori_dev_rdma_address result, uint64_t compare,
 					     uint64_t swap)
 {
 	ori_dev_mlx5_control(slot, head, ORIEL_MLX5_COMPARE_SWAP, 4);
@@ -225,9 +225,9 @@ ORIEL_DEV void ori_dev_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head 
  * Masked atomics, whose old value is returned big-endian if it has 4 bytes. A set bit i of
  * @boundary stops the carry out of bit i: 0 adds, all ones is exclusive or.
  */
-ORIEL_DEV void ori_dev_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head head,
-					     struct oriel_rdma_address remote,
-					     struct oriel_rdma_address result, uint32_t add,
+ORIEL_DEV void ori_dev_mlx5_wqe_masked_add32(void *slot, struct ori_dev_mlx5_head head,
+					     struct ori_dev_rdma_address remote,
+					     struct ori_dev_rdma_address result, uint32_t add,
 					     uint32_t boundary)
 {
 	ori_dev_mlx5_control(slot, head,
@@ -237,9 +237,9 @@ ORIEL_DEV void ori_dev_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head 
 	ori_dev_mlx5_data(slot, 3, result, 4);
 }
 
-ORIEL_DEV void ori_dev_mlx5_wqe_masked_add64(void *slot, struct oriel_mlx5_head head,
-					     struct oriel_rdma_address remote,
-					     struct oriel_rdma_address result, uint64_t add,
+ORIEL_DEV void ori_dev_mlx5_wqe_masked_add64(void *slot, struct ori_dev_mlx5_head head,
+					     struct ori_dev_rdma_address remote,
+					     struct ori_dev_rdma_address result, uint64_t add,
 					     uint64_t boundary)
 {
 	ori_dev_mlx5_control(slot, head,
@@ -250,16 +250,16 @@ ORIEL_DEV void ori_dev_mlx5_wqe_masked_add64(void *slot, struct oriel_mlx5_head 
 }
 
 /* If old and @compare agree in @compare_mask, @swap replaces the bits of @swap_mask. */
-struct oriel_mlx5_swap {
+struct ori_dev_mlx5_swap {
 	uint64_t swap, compare;
 	uint64_t swap_mask, compare_mask;
 };
 
 /* The low 4 bytes of each field of @s. */
-ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head head,
-					      struct oriel_rdma_address remote,
-					      struct oriel_rdma_address result,
-					      const struct oriel_mlx5_swap *s)
+ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap32(void *slot, struct ori_dev_mlx5_head head,
+					      struct ori_dev_rdma_address remote,
+					      struct ori_dev_rdma_address result,
+					      const struct ori_dev_mlx5_swap *s)
 {
 	ori_dev_mlx5_control(slot, head,
 			     (uint32_t)ORIEL_MLX5_MASKED_32 << 24 | ORIEL_MLX5_MASKED_COMPARE_SWAP,
@@ -275,10 +275,10 @@ ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head
  * one CQE, which breaks the rule of mlx5_ring.h that CQE i is of block i: it must not go to
  * those queues.
  */
-ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap64(void *slot, void *next, struct oriel_mlx5_head head,
-					      struct oriel_rdma_address remote,
-					      struct oriel_rdma_address result,
-					      const struct oriel_mlx5_swap *s)
+ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap64(void *slot, void *next, struct ori_dev_mlx5_head head,
+					      struct ori_dev_rdma_address remote,
+					      struct ori_dev_rdma_address result,
+					      const struct ori_dev_mlx5_swap *s)
 {
 	ori_dev_mlx5_control(slot, head,
 			     (uint32_t)ORIEL_MLX5_MASKED_64 << 24 | ORIEL_MLX5_MASKED_COMPARE_SWAP,
@@ -294,7 +294,7 @@ ORIEL_DEV void ori_dev_mlx5_wqe_masked_swap64(void *slot, void *next, struct ori
  * Hold back the queue until CQE @cqe, counted from 0 since @cqn was created,
  * has been written. It must lie within 2^23 of the last one written.
  */
-ORIEL_DEV void ori_dev_mlx5_wqe_wait(void *slot, struct oriel_mlx5_head head, uint32_t cqn,
+ORIEL_DEV void ori_dev_mlx5_wqe_wait(void *slot, struct ori_dev_mlx5_head head, uint32_t cqn,
 				     uint64_t cqe)
 {
 	ori_dev_mlx5_control(slot, head, ORIEL_MLX5_WAIT, 2);
@@ -303,8 +303,8 @@ ORIEL_DEV void ori_dev_mlx5_wqe_wait(void *slot, struct oriel_mlx5_head head, ui
 }
 
 /* Read @length local bytes, at least 1, so that earlier DMA to them has landed. */
-ORIEL_DEV void ori_dev_mlx5_wqe_dump(void *slot, struct oriel_mlx5_head head,
-				     struct oriel_rdma_address local, uint32_t length)
+ORIEL_DEV void ori_dev_mlx5_wqe_dump(void *slot, struct ori_dev_mlx5_head head,
+				     struct ori_dev_rdma_address local, uint32_t length)
 {
 	ori_dev_mlx5_control(slot, head, ORIEL_MLX5_DUMP, 2);
 	ori_dev_mlx5_data(slot, 1, local, length);
@@ -340,14 +340,14 @@ ORIEL_DEV uint64_t ori_dev_mlx5_get64(const void *bytes, uint32_t at)
 }
 
 /* A CQE in the order of the machine. */
-struct oriel_mlx5_cqe {
+struct ori_dev_mlx5_cqe {
 	uint64_t index; /* of the CQE in its queue; it determines the owner bit */
 	uint64_t wqe;   /* index of the WQE, of which the wire has 16 bits */
 	uint32_t qpn;
 	uint32_t length;    /* in bytes */
-	uint8_t completion; /* enum oriel_mlx5_completion */
+	uint8_t completion; /* enum ori_dev_mlx5_completion */
 	uint8_t opcode;     /* of the WQE */
-	uint8_t syndrome;   /* enum oriel_queue_syndrome, if it failed */
+	uint8_t syndrome;   /* enum ori_dev_queue_syndrome, if it failed */
 	uint8_t vendor;
 	uint32_t immediate; /* of a received WRITE_IMM */
 };
@@ -398,7 +398,7 @@ ORIEL_DEV uint32_t ori_dev_mlx5_error_vendor(uint32_t error)
 }
 
 /* The tail of @cqe in a ring of 2^@log_depth. */
-ORIEL_DEV uint32_t ori_dev_mlx5_cqe_tail(const struct oriel_mlx5_cqe *cqe, uint32_t log_depth)
+ORIEL_DEV uint32_t ori_dev_mlx5_cqe_tail(const struct ori_dev_mlx5_cqe *cqe, uint32_t log_depth)
 {
 	uint32_t owner = (uint32_t)(cqe->index >> log_depth) & 1;
 
@@ -407,7 +407,7 @@ ORIEL_DEV uint32_t ori_dev_mlx5_cqe_tail(const struct oriel_mlx5_cqe *cqe, uint3
 }
 
 /* Write all 64 bytes but the tail. The software HCA writes these first. */
-ORIEL_DEV void ori_dev_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
+ORIEL_DEV void ori_dev_mlx5_cqe_body(void *slot, const struct ori_dev_mlx5_cqe *cqe)
 {
 	uint32_t *word = (uint32_t *)slot;
 	uint32_t i;
@@ -423,7 +423,7 @@ ORIEL_DEV void ori_dev_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cq
 }
 
 /* One thread per queue. Acquired by any thread that polls the tail. */
-ORIEL_DEV void ori_dev_mlx5_cqe_write(void *slot, const struct oriel_mlx5_cqe *cqe,
+ORIEL_DEV void ori_dev_mlx5_cqe_write(void *slot, const struct ori_dev_mlx5_cqe *cqe,
 				      uint32_t log_depth)
 {
 	ori_dev_mlx5_cqe_body(slot, cqe);

@@ -22,7 +22,7 @@
 #define ORIEL_MLX5_ATOMICS_MASKED 2u
 
 /* The state of the doorbell: whether a thread rings it for the published WQEs. */
-enum oriel_mlx5_doorbell_state {
+enum ori_dev_mlx5_doorbell_state {
 	ORIEL_MLX5_RUNG,    /* the HCA knows of all below ready */
 	ORIEL_MLX5_RINGING, /* a thread rings, also for WQEs that are published meanwhile */
 	ORIEL_MLX5_UNRUNG,  /* no thread has rung yet */
@@ -32,7 +32,7 @@ enum oriel_mlx5_doorbell_state {
  * Lives in memory that posters and pollers reach, which are the threads of one GPU or those of the
  * CPU, aligned to ORIEL_DEV_LINE, so that each word that is written has a line of its own.
  */
-struct oriel_mlx5_queue {
+struct ori_dev_mlx5_queue {
 	/* Never changes while any thread posts. */
 	char *sq;           /* [depth] WQEs */
 	const char *cq;     /* [depth] CQEs */
@@ -48,7 +48,8 @@ struct oriel_mlx5_queue {
 
 	uint64_t resv; /* the next to hand out */
 	uint64_t reserved1[15];
-	uint64_t turn; /* ready << 2 | enum oriel_mlx5_doorbell_state; all below ready are filled in
+	uint64_t turn; /* ready << 2 | enum ori_dev_mlx5_doorbell_state; all below ready are filled
+			* in
 			*/
 	uint64_t reserved2[15];
 	uint64_t done; /* all below have completed */
@@ -57,9 +58,9 @@ struct oriel_mlx5_queue {
 	uint64_t reserved4[15];
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_queue) == 5 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, resv) == ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_mlx5_queue) == 5 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct ori_dev_mlx5_queue, resv) == ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct ori_dev_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
 
 ORIEL_DEV uint64_t ori_dev_mlx5_turn(uint64_t ready, uint32_t doorbell)
 {
@@ -77,20 +78,20 @@ ORIEL_DEV uint32_t ori_dev_mlx5_turn_doorbell(uint64_t turn)
 }
 
 /* All below have been published. */
-ORIEL_DEV uint64_t ori_dev_mlx5_ready(const struct oriel_mlx5_queue *q)
+ORIEL_DEV uint64_t ori_dev_mlx5_ready(const struct ori_dev_mlx5_queue *q)
 {
 	return ori_dev_mlx5_turn_ready(ori_dev_load_relaxed_gpu(&q->turn));
 }
 
 /* Begin with WQE @first. The constants are set; no thread uses the queue yet. */
-ORIEL_DEV void ori_dev_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
+ORIEL_DEV void ori_dev_mlx5_queue_begin(struct ori_dev_mlx5_queue *q, uint64_t first)
 {
 	q->resv = q->done = first;
 	q->turn = ori_dev_mlx5_turn(first, ORIEL_MLX5_RUNG);
 	q->err = 0;
 }
 
-ORIEL_DEV uint64_t ori_dev_mlx5_depth(const struct oriel_mlx5_queue *q)
+ORIEL_DEV uint64_t ori_dev_mlx5_depth(const struct ori_dev_mlx5_queue *q)
 {
 	return (uint64_t)1 << q->log_depth;
 }
@@ -99,7 +100,7 @@ ORIEL_DEV uint64_t ori_dev_mlx5_depth(const struct oriel_mlx5_queue *q)
  * The constants of a queue that a post needs, loaded once: each acquire on the way of a post would
  * make a GPU load them again.
  */
-struct oriel_mlx5_constants {
+struct ori_dev_mlx5_constants {
 	char *sq;
 	uint32_t *record;
 	uint64_t *doorbell;
@@ -108,16 +109,17 @@ struct oriel_mlx5_constants {
 	uint32_t sink_lkey;
 };
 
-ORIEL_DEV struct oriel_mlx5_constants ori_dev_mlx5_constants_of(const struct oriel_mlx5_queue *q)
+ORIEL_DEV struct ori_dev_mlx5_constants
+ori_dev_mlx5_constants_of(const struct ori_dev_mlx5_queue *q)
 {
-	struct oriel_mlx5_constants c = {q->sq,  q->record,    q->doorbell,
-					 q->qpn, q->log_depth, q->sink_lkey};
+	struct ori_dev_mlx5_constants c = {q->sq,  q->record,    q->doorbell,
+					   q->qpn, q->log_depth, q->sink_lkey};
 
 	return c;
 }
 
 /* Any thread: @q fails with @err, unless it has failed before. */
-ORIEL_DEV_COLD void ori_dev_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
+ORIEL_DEV_COLD void ori_dev_mlx5_condemn(struct ori_dev_mlx5_queue *q, uint64_t err)
 {
 	uint64_t well = 0;
 
@@ -125,47 +127,47 @@ ORIEL_DEV_COLD void ori_dev_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t er
 }
 
 /* ORIEL_OK while the queue works. */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_health(const struct oriel_mlx5_queue *q)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_health(const struct ori_dev_mlx5_queue *q)
 {
 	uint64_t err = ori_dev_load_relaxed_gpu(&q->err);
 
 	return err ? ori_dev_queue_err_status(err) : ORIEL_OK;
 }
 
-ORIEL_DEV void *ori_dev_mlx5_slot_of(const struct oriel_mlx5_constants *c, uint64_t index)
+ORIEL_DEV void *ori_dev_mlx5_slot_of(const struct ori_dev_mlx5_constants *c, uint64_t index)
 {
 	return c->sq + (index & (((uint64_t)1 << c->log_depth) - 1)) * ORIEL_MLX5_BLOCK;
 }
 
-ORIEL_DEV void *ori_dev_mlx5_slot(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV void *ori_dev_mlx5_slot(const struct ori_dev_mlx5_queue *q, uint64_t index)
 {
 	return q->sq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
 }
 
-ORIEL_DEV struct oriel_mlx5_head ori_dev_mlx5_head_of(const struct oriel_mlx5_queue *q,
-						      uint64_t index, uint32_t fence)
+ORIEL_DEV struct ori_dev_mlx5_head ori_dev_mlx5_head_of(const struct ori_dev_mlx5_queue *q,
+							uint64_t index, uint32_t fence)
 {
-	struct oriel_mlx5_head head = {index, q->qpn, fence};
+	struct ori_dev_mlx5_head head = {index, q->qpn, fence};
 
 	return head;
 }
 
-ORIEL_DEV struct oriel_rdma_address ori_dev_mlx5_sink(const struct oriel_mlx5_queue *q)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_mlx5_sink(const struct ori_dev_mlx5_queue *q)
 {
-	struct oriel_rdma_address sink = {0, q->sink_lkey};
+	struct ori_dev_rdma_address sink = {0, q->sink_lkey};
 
 	return sink;
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t ori_dev_mlx5_atomic_result(const struct oriel_mlx5_queue *q, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_mlx5_atomic_result(const struct ori_dev_mlx5_queue *q, uint64_t word)
 {
 	return q->flags & ORIEL_MLX5_ATOMICS_SWAPPED ? ori_dev_swap_bytes(word) : word;
 }
 
 /* A poll found nothing. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_wait_step(const struct oriel_mlx5_queue *q,
-						   struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_wait_step(const struct ori_dev_mlx5_queue *q,
+						   struct ori_dev_link_waiter *waiter)
 {
 	enum oriel_status status = ori_dev_mlx5_health(q);
 
@@ -176,7 +178,8 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_wait_step(const struct oriel_mlx5_queue
  * CQE @index has the owner bit of its lap but is not of that WQE. Either this thread has slept for
  * laps, and then done has moved on, or the rule that CQE i is of WQE i is broken.
  */
-ORIEL_DEV_COLD void ori_dev_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV_COLD void ori_dev_mlx5_stray(struct ori_dev_mlx5_queue *q, const void *cqe,
+				       uint64_t index)
 {
 	/*
 	 * The thread that let a WQE of a later lap into this slot had seen done beyond @index;
@@ -187,7 +190,8 @@ ORIEL_DEV_COLD void ori_dev_mlx5_stray(struct oriel_mlx5_queue *q, const void *c
 		ori_dev_mlx5_condemn(q, ori_dev_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, index));
 }
 
-ORIEL_DEV_COLD void ori_dev_mlx5_failed(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV_COLD void ori_dev_mlx5_failed(struct ori_dev_mlx5_queue *q, const void *cqe,
+					uint64_t index)
 {
 	uint32_t error;
 
@@ -200,7 +204,7 @@ ORIEL_DEV_COLD void ori_dev_mlx5_failed(struct oriel_mlx5_queue *q, const void *
 }
 
 /* Has WQE @index completed without an error? */
-ORIEL_DEV bool ori_dev_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV bool ori_dev_mlx5_check_cqe(struct ori_dev_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	uint32_t tail = ori_dev_load_relaxed32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 
@@ -221,7 +225,7 @@ ORIEL_DEV bool ori_dev_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cq
  * Any thread: poll the progress of the HCA. It never polls beyond ready: the CQE two laps ahead has
  * the same owner bit.
  */
-ORIEL_DEV void ori_dev_mlx5_progress(struct oriel_mlx5_queue *q)
+ORIEL_DEV void ori_dev_mlx5_progress(struct ori_dev_mlx5_queue *q)
 {
 	uint64_t begin = ori_dev_load_acquire_gpu(&q->done);
 	uint64_t end = ori_dev_mlx5_ready(q), mask = ori_dev_mlx5_depth(q) - 1, i;
@@ -250,7 +254,7 @@ ORIEL_DEV void ori_dev_mlx5_progress(struct oriel_mlx5_queue *q)
  * fetch over the bus, unless this one has an error. An error in an earlier CQE alone, which only an
  * HCA that breaks the rules makes, is found by a CPU at once, and in ori_dev_mlx5_wait() by a GPU.
  */
-ORIEL_DEV void ori_dev_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV void ori_dev_mlx5_progress_to(struct ori_dev_mlx5_queue *q, uint64_t index)
 {
 	const uint32_t *word = ori_dev_mlx5_cqe_word(q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) *
 								     ORIEL_MLX5_BLOCK,
@@ -279,7 +283,7 @@ ORIEL_DEV void ori_dev_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t ind
 }
 
 /* Any thread: has WQE @index completed, as far as any thread has polled? */
-ORIEL_DEV bool ori_dev_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV bool ori_dev_mlx5_is_done(const struct ori_dev_mlx5_queue *q, uint64_t index)
 {
 	return ori_dev_load_acquire_gpu(&q->done) > index;
 }
@@ -288,7 +292,7 @@ ORIEL_DEV bool ori_dev_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t i
  * Any thread: has the HCA released WQE @index, which is published? Also a WQE that failed or was
  * flushed: then nothing reads its source or writes its target any more.
  */
-ORIEL_DEV_COLD bool ori_dev_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_mlx5_is_over(const struct ori_dev_mlx5_queue *q, uint64_t index)
 {
 	const char *cqe = q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
 	uint32_t tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
@@ -304,7 +308,7 @@ ORIEL_DEV_COLD bool ori_dev_mlx5_is_over(const struct oriel_mlx5_queue *q, uint6
  * Any thread: poll once whether WQE @index has completed. ORIEL_AGAIN if not. A WQE that completed
  * before the queue failed counts as completed.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_poll(struct ori_dev_mlx5_queue *q, uint64_t index)
 {
 	enum oriel_status status;
 
@@ -321,10 +325,10 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_poll(struct oriel_mlx5_queue *q, uint64
  * Any thread: wait until WQE @index, for which some thread rings, has completed. Its source may
  * then be written and its result read.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t index,
-					      const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_wait(struct ori_dev_mlx5_queue *q, uint64_t index,
+					      const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {

@@ -17,7 +17,7 @@
 #include <oriel/dev/detail/mlx5_queue.h>
 
 /* A reservation cannot be returned, so that no later one can ever be published. */
-ORIEL_DEV_COLD enum oriel_status ori_dev_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,
+ORIEL_DEV_COLD enum oriel_status ori_dev_mlx5_abandon(struct ori_dev_mlx5_queue *q, uint64_t index,
 						      enum oriel_status status)
 {
 	ori_dev_mlx5_condemn(q, ori_dev_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, index));
@@ -28,7 +28,7 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_mlx5_abandon(struct oriel_mlx5_queue *q
  * Any thread: move done to @end if the HCA has come that far. If it is far ahead, move done a good
  * deal further, so that not every post has to poll.
  */
-ORIEL_DEV void ori_dev_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
+ORIEL_DEV void ori_dev_mlx5_make_room(struct ori_dev_mlx5_queue *q, uint64_t end)
 {
 	ori_dev_mlx5_progress_to(q, end - 1 + ori_dev_mlx5_depth(q) / 4);
 	if (ori_dev_load_relaxed_gpu(&q->done) < end)
@@ -39,11 +39,11 @@ ORIEL_DEV void ori_dev_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
  * Any thread: @count WQEs from *@base on are the caller's to fill in and to publish. At most half
  * the depth, else ORIEL_ERR_RANGE; after any other failure the queue is dead.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_reserve(struct oriel_mlx5_queue *q, uint32_t count,
-						 const struct oriel_link_wait_limits *limits,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_reserve(struct ori_dev_mlx5_queue *q, uint32_t count,
+						 const struct ori_dev_link_wait_limits *limits,
 						 uint64_t *base)
 {
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	uint64_t depth = ori_dev_mlx5_depth(q), first;
 	/* A GPU waits 0.2 us for each response of its L2 cache: all loads are issued at once. */
 	uint64_t err = ori_dev_load_relaxed_gpu(&q->err);
@@ -77,7 +77,7 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_reserve(struct oriel_mlx5_queue *q, uin
  * ori_dev_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has reserved and not
  * yet published.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_try_reserve(struct ori_dev_mlx5_queue *q, uint32_t count,
 						     uint64_t *base)
 {
 	uint64_t depth = ori_dev_mlx5_depth(q), first, seen;
@@ -110,13 +110,13 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_try_reserve(struct oriel_mlx5_queue *q,
  * already, the doorbell state becomes @doorbell. *@seen is the old value of the word turn. A fence
  * has released the slots of the caller.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_take_turn(struct ori_dev_mlx5_queue *q, uint64_t base,
 						   uint32_t count,
-						   const struct oriel_link_wait_limits *limits,
-						   enum oriel_mlx5_doorbell_state doorbell,
+						   const struct ori_dev_link_wait_limits *limits,
+						   enum ori_dev_mlx5_doorbell_state doorbell,
 						   uint64_t *seen)
 {
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 	uint32_t next;
 
@@ -150,9 +150,9 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_take_turn(struct oriel_mlx5_queue *q, u
  * The thread that reserved, or the leader of its group after a sync: the slots are filled in. It
  * waits for the threads that reserved before.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_publish(struct oriel_mlx5_queue *q, uint64_t base,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_publish(struct ori_dev_mlx5_queue *q, uint64_t base,
 						 uint32_t count,
-						 const struct oriel_link_wait_limits *limits)
+						 const struct ori_dev_link_wait_limits *limits)
 {
 	uint64_t seen;
 
@@ -168,8 +168,8 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_publish(struct oriel_mlx5_queue *q, uin
  * word that it changed, so that the exchange of the ringing thread fails, which ends only at an
  * index for which it has rung. tests/model explores all of this.
  */
-ORIEL_DEV void ori_dev_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
-					  const struct oriel_mlx5_constants *c, uint64_t end,
+ORIEL_DEV void ori_dev_mlx5_ring_doorbell(struct ori_dev_mlx5_queue *q,
+					  const struct ori_dev_mlx5_constants *c, uint64_t end,
 					  bool is_visible)
 {
 	bool is_over;
@@ -209,9 +209,9 @@ ORIEL_DEV void ori_dev_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
  * Any thread: afterwards the HCA knows of all that has been published, or another thread is about
  * to ring for it. Never waits.
  */
-ORIEL_DEV void ori_dev_mlx5_ring(struct oriel_mlx5_queue *q)
+ORIEL_DEV void ori_dev_mlx5_ring(struct ori_dev_mlx5_queue *q)
 {
-	struct oriel_mlx5_constants c = ori_dev_mlx5_constants_of(q);
+	struct ori_dev_mlx5_constants c = ori_dev_mlx5_constants_of(q);
 	uint64_t seen = ori_dev_load_relaxed_gpu(&q->turn);
 
 	while (ori_dev_mlx5_turn_doorbell(seen) == ORIEL_MLX5_UNRUNG)
@@ -228,10 +228,10 @@ ORIEL_DEV void ori_dev_mlx5_ring(struct oriel_mlx5_queue *q)
  * Publish and ring in one: a GPU that posts alone does one fence, the one towards the HCA, before
  * it takes its turn, and not another one towards the GPU.
  */
-ORIEL_DEV enum oriel_status ori_dev_mlx5_post_with(struct oriel_mlx5_queue *q,
-						   const struct oriel_mlx5_constants *c,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_post_with(struct ori_dev_mlx5_queue *q,
+						   const struct ori_dev_mlx5_constants *c,
 						   uint64_t base, uint32_t count,
-						   const struct oriel_link_wait_limits *limits)
+						   const struct ori_dev_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint64_t seen;
@@ -248,11 +248,11 @@ ORIEL_DEV enum oriel_status ori_dev_mlx5_post_with(struct oriel_mlx5_queue *q,
 	return ORIEL_OK;
 }
 
-ORIEL_DEV enum oriel_status ori_dev_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
+ORIEL_DEV enum oriel_status ori_dev_mlx5_post(struct ori_dev_mlx5_queue *q, uint64_t base,
 					      uint32_t count,
-					      const struct oriel_link_wait_limits *limits)
+					      const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_mlx5_constants c = ori_dev_mlx5_constants_of(q);
+	struct ori_dev_mlx5_constants c = ori_dev_mlx5_constants_of(q);
 
 	return ori_dev_mlx5_post_with(q, &c, base, count, limits);
 }

@@ -24,7 +24,7 @@
 /* Key of memory of this process for which the proxy looks up one, by its address. */
 #define ORIEL_PROXY_LOOKUP UINT32_MAX
 
-enum oriel_proxy_opcode {
+enum ori_dev_proxy_operation {
 	ORIEL_PROXY_NOTHING, /* no entry */
 	ORIEL_PROXY_WRITE,
 	ORIEL_PROXY_WRITE_VALUE, /* the 8 bytes of the operand */
@@ -38,7 +38,7 @@ enum oriel_proxy_opcode {
 };
 
 /* The condition for its start. */
-enum oriel_proxy_fence {
+enum ori_dev_proxy_fence_kind {
 	ORIEL_PROXY_FENCE_NONE,
 	ORIEL_PROXY_FENCE_ALL, /* when everything before it is done */
 };
@@ -48,35 +48,36 @@ enum oriel_proxy_fence {
  * 2^48, which no earlier entry in this slot has had, nor one that is zero; the stamps of the
  * other entries of the post are not read.
  */
-struct oriel_proxy_entry {
+struct ori_dev_proxy_entry {
 	uint64_t local;  /* address in this process */
 	uint64_t remote; /* as the HCA of the peer knows it */
 	uint64_t operand;
 	uint64_t keys;    /* rkey << 32 | lkey */
-	uint64_t what;    /* length << 32 | enum oriel_proxy_fence << 8 | enum oriel_proxy_opcode */
+	uint64_t what;    /* length << 32 | enum ori_dev_proxy_fence_kind << 8 | enum
+			     ori_dev_proxy_operation */
 	uint64_t compare; /* of a COMPARE_SWAP */
 	uint64_t reserved;
 	uint64_t stamp;
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_entry) == 64);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_entry, stamp) == 56);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_proxy_entry) == 64);
+ORIEL_DEV_ASSERT(offsetof(struct ori_dev_proxy_entry, stamp) == 56);
 
 #define ORIEL_PROXY_STAMP_BITS 48
 
 /* The words that the proxy writes. Only the proxy writes them. Aligned to ORIEL_DEV_LINE. */
-struct oriel_proxy_words {
+struct ori_dev_proxy_words {
 	uint64_t completed; /* all below are done */
 	uint64_t err;       /* ori_dev_queue_err(); 0 while it works */
 	uint64_t tail;      /* all below have been copied */
 	uint64_t is_over;   /* the HCA has released all requests, and the proxy takes no more */
-	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
+	uint64_t failed;    /* enum ori_dev_proxy_operation of the entry in err; before err */
 	uint64_t failed_at; /* ... and the memory of this process that it named, if it did */
 	uint64_t failed_length;
 	uint64_t reserved[9];
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_proxy_words) == ORIEL_DEV_LINE);
 
 /* Results of atomics are big-endian. */
 #define ORIEL_PROXY_ATOMICS_SWAPPED 1u
@@ -86,10 +87,10 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);
  * the CPU, aligned to ORIEL_DEV_LINE. Entries and words lie where the proxy reaches
  * them too.
  */
-struct oriel_proxy_ring {
+struct ori_dev_proxy_ring {
 	/* Never changes while any thread posts. */
-	struct oriel_proxy_entry *entries; /* [depth] */
-	struct oriel_proxy_words *words;
+	struct ori_dev_proxy_entry *entries; /* [depth] */
+	struct ori_dev_proxy_words *words;
 	uint32_t *asleep; /* not 0: the proxy's thread sleeps; NULL where posters cannot help it */
 	void *seat;       /* see oriel_cpu_ask_proxy(); NULL if @asleep is */
 	uint32_t number;  /* of the queue that it posts to, for records */
@@ -107,17 +108,17 @@ struct oriel_proxy_ring {
 	uint64_t reserved4[15];
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_ring) == 5 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, resv) == ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, err) == 4 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_proxy_ring) == 5 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct ori_dev_proxy_ring, resv) == ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct ori_dev_proxy_ring, err) == 4 * ORIEL_DEV_LINE);
 
-ORIEL_DEV uint64_t ori_dev_proxy_depth(const struct oriel_proxy_ring *r)
+ORIEL_DEV uint64_t ori_dev_proxy_depth(const struct ori_dev_proxy_ring *r)
 {
 	return (uint64_t)1 << r->log_depth;
 }
 
-ORIEL_DEV struct oriel_proxy_entry *ori_dev_proxy_slot(const struct oriel_proxy_ring *r,
-						       uint64_t index)
+ORIEL_DEV struct ori_dev_proxy_entry *ori_dev_proxy_slot(const struct ori_dev_proxy_ring *r,
+							 uint64_t index)
 {
 	return &r->entries[index & (ori_dev_proxy_depth(r) - 1)];
 }
@@ -137,9 +138,10 @@ ORIEL_DEV uint32_t ori_dev_proxy_stamp_count(uint64_t stamp, uint64_t index)
 }
 
 /* One thread. Those of @remote, @local, @operand and @length that are not needed are 0. */
-ORIEL_DEV void ori_dev_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
-				  uint32_t fence, struct oriel_rdma_address remote,
-				  struct oriel_rdma_address local, uint64_t operand,
+ORIEL_DEV void ori_dev_proxy_fill(const struct ori_dev_proxy_ring *r, uint64_t index,
+				  uint32_t opcode, uint32_t fence,
+				  struct ori_dev_rdma_address remote,
+				  struct ori_dev_rdma_address local, uint64_t operand,
 				  uint32_t length)
 {
 	void *slot = ori_dev_proxy_slot(r, index);
@@ -150,23 +152,23 @@ ORIEL_DEV void ori_dev_proxy_fill(const struct oriel_proxy_ring *r, uint64_t ind
 }
 
 /* One thread, behind ori_dev_proxy_fill(): the value that a COMPARE_SWAP expects. */
-ORIEL_DEV void ori_dev_proxy_expect(const struct oriel_proxy_ring *r, uint64_t index,
+ORIEL_DEV void ori_dev_proxy_expect(const struct ori_dev_proxy_ring *r, uint64_t index,
 				    uint64_t compare)
 {
 	ori_dev_proxy_slot(r, index)->compare = compare;
 }
 
-ORIEL_DEV uint32_t ori_dev_proxy_opcode(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_opcode(const struct ori_dev_proxy_entry *e)
 {
 	return (uint32_t)e->what & 0xff;
 }
 
-ORIEL_DEV uint32_t ori_dev_proxy_fence(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_fence(const struct ori_dev_proxy_entry *e)
 {
 	return (uint32_t)e->what >> 8 & 0xff;
 }
 
-ORIEL_DEV uint32_t ori_dev_proxy_length(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_length(const struct ori_dev_proxy_entry *e)
 {
 	return (uint32_t)(e->what >> 32);
 }
@@ -195,13 +197,13 @@ ORIEL_DEV_COLD uint32_t ori_dev_proxy_what(uint64_t opcode, uint32_t what)
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t ori_dev_proxy_atomic_result(const struct oriel_proxy_ring *r, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_proxy_atomic_result(const struct ori_dev_proxy_ring *r, uint64_t word)
 {
 	return r->flags & ORIEL_PROXY_ATOMICS_SWAPPED ? ori_dev_swap_bytes(word) : word;
 }
 
 /* Any thread: @r fails with @err, unless it has failed before. */
-ORIEL_DEV_COLD void ori_dev_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err)
+ORIEL_DEV_COLD void ori_dev_proxy_condemn(struct ori_dev_proxy_ring *r, uint64_t err)
 {
 	uint64_t well = 0;
 
@@ -209,7 +211,7 @@ ORIEL_DEV_COLD void ori_dev_proxy_condemn(struct oriel_proxy_ring *r, uint64_t e
 }
 
 /* ORIEL_OK while the ring works, as far as any thread has polled. */
-ORIEL_DEV enum oriel_status ori_dev_proxy_health(const struct oriel_proxy_ring *r)
+ORIEL_DEV enum oriel_status ori_dev_proxy_health(const struct ori_dev_proxy_ring *r)
 {
 	uint64_t err = ori_dev_load_relaxed_gpu(&r->err);
 
@@ -220,9 +222,9 @@ ORIEL_DEV enum oriel_status ori_dev_proxy_health(const struct oriel_proxy_ring *
  * Any thread: poll the progress of the proxy, and whether it has failed. A request that was
  * done before the failure is known to be done before the failure is known.
  */
-ORIEL_DEV void ori_dev_proxy_progress(struct oriel_proxy_ring *r)
+ORIEL_DEV void ori_dev_proxy_progress(struct ori_dev_proxy_ring *r)
 {
-	const struct oriel_proxy_words *words = r->words;
+	const struct ori_dev_proxy_words *words = r->words;
 	uint64_t completed, err;
 
 	ori_dev_load_pair_relaxed(&words->completed, &completed, &err);
@@ -242,7 +244,7 @@ ORIEL_DEV void ori_dev_proxy_progress(struct oriel_proxy_ring *r)
 }
 
 /* Any thread: is entry @index done, as far as any thread has polled? */
-ORIEL_DEV bool ori_dev_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV bool ori_dev_proxy_is_done(const struct ori_dev_proxy_ring *r, uint64_t index)
 {
 	return ori_dev_load_acquire_gpu(&r->done) > index;
 }
@@ -251,7 +253,7 @@ ORIEL_DEV bool ori_dev_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t 
  * Any thread: has the HCA released entry @index, which is published? Also one that failed or
  * was never begun.
  */
-ORIEL_DEV_COLD bool ori_dev_proxy_is_over(const struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_proxy_is_over(const struct ori_dev_proxy_ring *r, uint64_t index)
 {
 	return oriel_dev_load_acquire(&r->words->completed) > index ||
 	       oriel_dev_load_acquire(&r->words->is_over);
@@ -261,7 +263,7 @@ ORIEL_DEV_COLD bool ori_dev_proxy_is_over(const struct oriel_proxy_ring *r, uint
  * Any thread: poll once whether entry @index is done. ORIEL_AGAIN if not. An entry that was
  * done before the ring failed counts as done.
  */
-ORIEL_DEV enum oriel_status ori_dev_proxy_poll(struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV enum oriel_status ori_dev_proxy_poll(struct ori_dev_proxy_ring *r, uint64_t index)
 {
 	enum oriel_status status;
 
@@ -275,7 +277,7 @@ ORIEL_DEV enum oriel_status ori_dev_proxy_poll(struct oriel_proxy_ring *r, uint6
 }
 
 /* Does the thread of the proxy sleep, where the caller can do its work? */
-ORIEL_DEV bool ori_dev_proxy_is_asleep(const struct oriel_proxy_ring *r)
+ORIEL_DEV bool ori_dev_proxy_is_asleep(const struct ori_dev_proxy_ring *r)
 {
 #ifdef __CUDA_ARCH__
 	(void)r;
@@ -286,7 +288,7 @@ ORIEL_DEV bool ori_dev_proxy_is_asleep(const struct oriel_proxy_ring *r)
 }
 
 /* Does the work of the proxy if that sleeps and the caller can; false if not. */
-ORIEL_DEV bool ori_dev_proxy_help(const struct oriel_proxy_ring *r)
+ORIEL_DEV bool ori_dev_proxy_help(const struct ori_dev_proxy_ring *r)
 {
 #ifdef __CUDA_ARCH__
 	(void)r;
@@ -300,8 +302,8 @@ ORIEL_DEV bool ori_dev_proxy_help(const struct oriel_proxy_ring *r)
 }
 
 /* A poll found nothing. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status ori_dev_proxy_wait_step(const struct oriel_proxy_ring *r,
-						    struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_proxy_wait_step(const struct ori_dev_proxy_ring *r,
+						    struct ori_dev_link_waiter *waiter)
 {
 	enum oriel_status status = ori_dev_proxy_health(r);
 
@@ -310,10 +312,10 @@ ORIEL_DEV enum oriel_status ori_dev_proxy_wait_step(const struct oriel_proxy_rin
 }
 
 /* Any thread: wait until entry @index is done. Its source may then be written. */
-ORIEL_DEV enum oriel_status ori_dev_proxy_wait(struct oriel_proxy_ring *r, uint64_t index,
-					       const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_proxy_wait(struct ori_dev_proxy_ring *r, uint64_t index,
+					       const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {
@@ -332,7 +334,7 @@ ORIEL_DEV enum oriel_status ori_dev_proxy_wait(struct oriel_proxy_ring *r, uint6
 }
 
 /* Any thread: poll how many entries the proxy has copied. */
-ORIEL_DEV void ori_dev_proxy_make_room(struct oriel_proxy_ring *r)
+ORIEL_DEV void ori_dev_proxy_make_room(struct ori_dev_proxy_ring *r)
 {
 	uint64_t tail = oriel_dev_load_relaxed(&r->words->tail);
 
@@ -348,11 +350,11 @@ ORIEL_DEV void ori_dev_proxy_make_room(struct oriel_proxy_ring *r)
  * publish. At most half the depth, else ORIEL_ERR_RANGE; after any other failure
  * the ring is dead.
  */
-ORIEL_DEV enum oriel_status ori_dev_proxy_reserve(struct oriel_proxy_ring *r, uint32_t count,
-						  const struct oriel_link_wait_limits *limits,
+ORIEL_DEV enum oriel_status ori_dev_proxy_reserve(struct ori_dev_proxy_ring *r, uint32_t count,
+						  const struct ori_dev_link_wait_limits *limits,
 						  uint64_t *base)
 {
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	uint64_t depth = ori_dev_proxy_depth(r), first;
 	enum oriel_status status = ori_dev_proxy_health(r);
 
@@ -385,7 +387,7 @@ ORIEL_DEV enum oriel_status ori_dev_proxy_reserve(struct oriel_proxy_ring *r, ui
  * The thread that reserved, or the leader of its group after a sync: the entries are filled in.
  * Never waits.
  */
-ORIEL_DEV void ori_dev_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, uint32_t count)
+ORIEL_DEV void ori_dev_proxy_publish(struct ori_dev_proxy_ring *r, uint64_t base, uint32_t count)
 {
 	/* Acquired by the proxy: entries and payload are visible before the stamp is. */
 	oriel_dev_store_release(&ori_dev_proxy_slot(r, base)->stamp,
@@ -401,7 +403,7 @@ ORIEL_DEV void ori_dev_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, 
 }
 
 /* All below have been handed out. */
-ORIEL_DEV uint64_t ori_dev_proxy_reserved(const struct oriel_proxy_ring *r)
+ORIEL_DEV uint64_t ori_dev_proxy_reserved(const struct ori_dev_proxy_ring *r)
 {
 	return ori_dev_load_relaxed_gpu(&r->resv);
 }

@@ -12,7 +12,7 @@
 #include <oriel/dev/detail/order.h>
 
 /* States of a queue: the first failure ends it. */
-enum oriel_queue_state {
+enum ori_dev_queue_state {
 	ORIEL_QUEUE_OK,
 	ORIEL_QUEUE_ERROR_CQE, /* the HCA reported it in the CQE of the WQE */
 	ORIEL_QUEUE_STRAY_CQE, /* the CQE of the WQE names another one */
@@ -21,7 +21,7 @@ enum oriel_queue_state {
 };
 
 /* Reasons why a NIC failed a request: those of an mlx5 CQE; other NICs report the nearest one. */
-enum oriel_queue_syndrome {
+enum ori_dev_queue_syndrome {
 	ORIEL_SYNDROME_LOCAL_LENGTH = 0x01,
 	ORIEL_SYNDROME_LOCAL_OPERATION = 0x02,
 	ORIEL_SYNDROME_LOCAL_PROTECTION = 0x04,
@@ -121,15 +121,15 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_queue_err_status(uint64_t err)
 struct oriel_dev_link {
 	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
 		     */
-	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
-	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
+	struct ori_dev_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
+	struct oriel_dev_fault *health;       /* of the communicator; NULL if there is none */
 	struct oriel_dev_fault *blame; /* where failures are recorded, as in a window's handle */
-	struct oriel_link_answers *answers; /* NULL: threads have stacks that NICs reach */
+	struct ori_dev_link_answers *answers; /* NULL: threads have stacks that NICs reach */
 	uint64_t timeout_ns;
 	uint32_t spin;      /* polls before a CPU thread yields */
 	uint32_t peer;      /* rank, for the health record */
 	uint32_t rail;      /* the NIC at both ends, and the key of a table */
-	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
+	uint16_t post_kind; /* enum ori_dev_link_post_kind, from the beginning */
 	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
 			       connected; ORIEL_LINK_DEMAND and _WATCHED, from the beginning */
 };
@@ -140,26 +140,26 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
  * The limits of a wait. Its slow polls read the link for the rest, which would take registers of
  * the kernel.
  */
-struct oriel_link_wait_limits {
+struct ori_dev_link_wait_limits {
 	const struct oriel_dev_link *link; /* NULL: of a queue alone */
 	uint64_t timeout_ns; /* ORIEL_TIMEOUT_INFINITE for none; 0: that of the link */
 	uint32_t spin;       /* polls before a CPU thread yields */
 	uint32_t reserved;
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_link_wait_limits) == 24);
+ORIEL_DEV_ASSERT(sizeof(struct ori_dev_link_wait_limits) == 24);
 
-struct oriel_link_waiter {
-	const struct oriel_link_wait_limits *limits;
+struct ori_dev_link_waiter {
+	const struct ori_dev_link_wait_limits *limits;
 	uint64_t start;
 	uint32_t polls;
 	uint64_t late; /* on a CPU: the age at which oriel_cpu_late() is called */
 };
 
-ORIEL_DEV struct oriel_link_waiter
-ori_dev_link_wait_begin(const struct oriel_link_wait_limits *limits)
+ORIEL_DEV struct ori_dev_link_waiter
+ori_dev_link_wait_begin(const struct ori_dev_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = {limits, 0, 0, 0};
+	struct ori_dev_link_waiter waiter = {limits, 0, 0, 0};
 
 	return waiter;
 }
@@ -179,7 +179,7 @@ ORIEL_DEV_COLD uint64_t ori_dev_link_late(const struct oriel_dev_link *link, uin
 }
 #endif
 
-ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct oriel_link_waiter *waiter)
+ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct ori_dev_link_waiter *waiter)
 {
 	const struct oriel_dev_link *link = waiter->limits->link;
 	const struct oriel_dev_fault *health = link ? link->health : NULL;
@@ -208,7 +208,7 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct oriel_link_wait
 }
 
 /* A poll found nothing, and nothing has failed. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status ori_dev_link_wait_again(struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_link_wait_again(struct ori_dev_link_waiter *waiter)
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__

@@ -22,30 +22,31 @@ ORIEL_DEV uint32_t ori_dev_rdma_key(const struct oriel_dev_window *w, uint32_t p
 }
 
 /* @at of @buffer, for the link to @peer. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_in(const struct oriel_dev_window *w, uint32_t peer,
-						    const struct oriel_dev_buffer *buffer,
-						    uint64_t at)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_in(const struct oriel_dev_window *w,
+						      uint32_t peer,
+						      const struct oriel_dev_buffer *buffer,
+						      uint64_t at)
 {
-	struct oriel_rdma_address result = {buffer->address +
-						    (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
-					    ori_dev_rdma_key(w, peer, &buffer->rkeys)};
+	struct ori_dev_rdma_address result = {buffer->address +
+						      (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
+					      ori_dev_rdma_key(w, peer, &buffer->rkeys)};
 
 	return result;
 }
 
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_remote(const struct oriel_dev_window *w,
-							uint32_t peer, uint64_t at)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_remote(const struct oriel_dev_window *w,
+							  uint32_t peer, uint64_t at)
 {
 	return ori_dev_rdma_in(w, peer, &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer], at);
 }
 
 /* Byte @offset of @peer's control segment. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_control(const struct oriel_dev_window *w,
-							 uint32_t peer, uint64_t offset)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_control(const struct oriel_dev_window *w,
+							   uint32_t peer, uint64_t offset)
 {
-	struct oriel_rdma_address result = {offset,
-					    ori_dev_rdma_key(w, peer,
-							     &w->peers[peer].control_rkeys)};
+	struct ori_dev_rdma_address result = {offset,
+					      ori_dev_rdma_key(w, peer,
+							       &w->peers[peer].control_rkeys)};
 
 	return result;
 }
@@ -69,7 +70,7 @@ ORIEL_DEV bool ori_dev_rdma_reaches(const void *memory)
  */
 ORIEL_DEV bool ori_dev_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
 				  const struct oriel_dev_buffer *own, const void *memory,
-				  struct oriel_rdma_address *result)
+				  struct ori_dev_rdma_address *result)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)own->base);
 
@@ -85,14 +86,14 @@ ORIEL_DEV bool ori_dev_rdma_is_of(const struct oriel_dev_window *w, uint32_t pee
  * is none: of an own buffer, or of memory that the host has registered, which CPU threads do
  * now if need be. Other memory is found by the key of all memory, or rejected.
  */
-ORIEL_DEV_RARE struct oriel_rdma_address ori_dev_rdma_own(const struct oriel_dev_window *w,
-							  uint32_t peer, const void *memory,
-							  uint64_t length, bool is_target)
+ORIEL_DEV_RARE struct ori_dev_rdma_address ori_dev_rdma_own(const struct oriel_dev_window *w,
+							    uint32_t peer, const void *memory,
+							    uint64_t length, bool is_target)
 {
-	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
-	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
-	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
-					    ori_dev_rdma_key(w, peer, &w->whole_lkeys)};
+	const struct ori_dev_link_answers *answers = w->peers[peer].link->answers;
+	const struct ori_dev_link_registered *reach = answers ? answers->reach : NULL;
+	struct ori_dev_rdma_address result = {(uint64_t)(uintptr_t)memory,
+					      ori_dev_rdma_key(w, peer, &w->whole_lkeys)};
 	uint64_t i;
 
 	for (i = 0; i < w->buffers; i++)
@@ -115,13 +116,13 @@ ORIEL_DEV_RARE struct oriel_rdma_address ori_dev_rdma_own(const struct oriel_dev
  * the NIC writes if @is_target; 0: it posts none. Memory that NICs do not reach has a key that they
  * reject.
  */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_local(const struct oriel_dev_window *w,
-						       uint32_t peer, const void *memory,
-						       uint64_t length, bool is_target)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_local(const struct oriel_dev_window *w,
+							 uint32_t peer, const void *memory,
+							 uint64_t length, bool is_target)
 {
 	uint32_t key = ori_dev_rdma_key(w, peer, &w->whole_lkeys);
-	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
-					    ori_dev_rdma_reaches(memory) ? key : 0};
+	struct ori_dev_rdma_address result = {(uint64_t)(uintptr_t)memory,
+					      ori_dev_rdma_reaches(memory) ? key : 0};
 
 	return w->peers[peer].flags & ORIEL_DEV_PEER_OWN_KEYS && result.key
 		       ? ori_dev_rdma_own(w, peer, memory, length, is_target)
@@ -129,24 +130,24 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_local(const struct oriel_dev_wi
 }
 
 /* Whole group: the same for a source of which its leader posts @length bytes. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_source(const struct oriel_dev_window *w,
-							struct oriel_dev_group g, uint32_t peer,
-							const void *memory, uint64_t length)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_source(const struct oriel_dev_window *w,
+							  struct oriel_dev_group g, uint32_t peer,
+							  const void *memory, uint64_t length)
 {
 	return ori_dev_rdma_local(w, peer, memory, oriel_dev_is_leader(g) ? length : 0, false);
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_signal(const struct oriel_dev_window *w,
-							uint32_t peer, uint32_t id)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_signal(const struct oriel_dev_window *w,
+							  uint32_t peer, uint32_t id)
 {
 	return ori_dev_rdma_control(w, peer,
 				    (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
 }
 
 /* The word of the flat barrier of @slot at @peer that arrivals by this rail add to. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_flat(const struct oriel_dev_window *w,
-						      uint32_t peer, uint32_t slot)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_flat(const struct oriel_dev_window *w,
+							uint32_t peer, uint32_t slot)
 {
 	uint64_t at = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE;
 
@@ -155,11 +156,11 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_flat(const struct oriel_dev_win
 }
 
 /* This rank's own counter, as its NIC sees it. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_counter(const struct oriel_dev_window *w,
-							 uint32_t peer, uint32_t counter)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_counter(const struct oriel_dev_window *w,
+							   uint32_t peer, uint32_t counter)
 {
-	struct oriel_rdma_address result = {((uint64_t)peer * w->counters + counter) * 8,
-					    ori_dev_rdma_key(w, peer, &w->counter_rkeys)};
+	struct ori_dev_rdma_address result = {((uint64_t)peer * w->counters + counter) * 8,
+					      ori_dev_rdma_key(w, peer, &w->counter_rkeys)};
 
 	return result;
 }
@@ -288,7 +289,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_wait_local(const struct oriel_dev_windo
 						    struct oriel_dev_ticket ticket,
 						    uint64_t timeout_ns)
 {
-	struct oriel_link_queue q = {NULL, NULL};
+	struct ori_dev_link_queue q = {NULL, NULL};
 	enum oriel_status status = ORIEL_OK;
 	const struct oriel_dev_link *l;
 	uint64_t posted = 0;
@@ -312,8 +313,8 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_wait_local(const struct oriel_dev_windo
 ORIEL_DEV int64_t ori_dev_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				   uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_rdma_address remote = ori_dev_rdma_remote(w, peer, from);
-	struct oriel_rdma_address local =
+	struct ori_dev_rdma_address remote = ori_dev_rdma_remote(w, peer, from);
+	struct ori_dev_rdma_address local =
 		ori_dev_rdma_local(w, peer, to, oriel_dev_is_leader(g) ? length : 0, true);
 	uint64_t part;
 	int64_t ticket = -1, before;
@@ -337,11 +338,11 @@ ORIEL_DEV int64_t ori_dev_rdma_get(const struct oriel_dev_window *w, struct orie
  * serves. NULL: *@status says why there is none.
  */
 ORIEL_DEV uint64_t *ori_dev_rdma_take_word(const struct oriel_dev_link *l,
-					   struct oriel_link_queue q, uint64_t *own,
+					   struct ori_dev_link_queue q, uint64_t *own,
 					   enum oriel_status *status)
 {
-	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
-	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(&limits);
+	struct ori_dev_link_wait_limits limits = ori_dev_link_limits(l, 0);
+	struct ori_dev_link_waiter waiter = ori_dev_link_wait_begin(&limits);
 	uint64_t taken;
 	uint32_t i;
 
@@ -365,11 +366,11 @@ ORIEL_DEV uint64_t *ori_dev_rdma_take_word(const struct oriel_dev_link *l,
 /*
  * One thread: the address at which the NIC finds @word, which ori_dev_rdma_take_word() returned.
  */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_word(const struct oriel_dev_window *w,
-						      uint32_t peer, const uint64_t *word)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_word(const struct oriel_dev_window *w,
+							uint32_t peer, const uint64_t *word)
 {
-	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
-	struct oriel_rdma_address result;
+	const struct ori_dev_link_answers *answers = w->peers[peer].link->answers;
+	struct ori_dev_rdma_address result;
 
 	if (!answers || !answers->key)
 		return ori_dev_rdma_local(w, peer, word, sizeof(*word), true);

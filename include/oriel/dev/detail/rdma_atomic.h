@@ -81,8 +81,8 @@ ORIEL_DEV uint32_t ori_dev_rdma_atomic_entry(const struct oriel_dev_window *w, u
 }
 
 /* Where NICs find the word at @at of the rank of @entry, which may be the rank itself. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_atomic_at(const struct oriel_dev_window *w,
-							   uint32_t entry, uint64_t at)
+ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_atomic_at(const struct oriel_dev_window *w,
+							     uint32_t entry, uint64_t at)
 {
 	uint32_t rank = entry < w->ranks ? entry : entry - w->ranks;
 	uint64_t buffer = at >> ORIEL_AT_BITS, column = buffer * w->ranks + rank;
@@ -96,16 +96,16 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_atomic_at(const struct oriel_de
 /* One thread; waits for the response, the whole word of 8 bytes, which goes to @word. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_window *w,
 						     uint32_t entry, uint64_t at, uint32_t what,
-						     const struct oriel_link_atomic *request,
+						     const struct ori_dev_link_atomic *request,
 						     uint64_t *word, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[entry].link;
-	struct oriel_rdma_address remote = ori_dev_rdma_atomic_at(w, entry, at);
-	struct oriel_rdma_address local = ori_dev_rdma_word(w, entry, word);
-	struct oriel_link_queue q = ori_dev_link_take(l);
-	struct oriel_link_post post = ori_dev_link_begin(l, q, what,
-							 1 + ori_dev_link_read_flushes(l) +
-								 ori_dev_link_dma_flushes(l, q));
+	struct ori_dev_rdma_address remote = ori_dev_rdma_atomic_at(w, entry, at);
+	struct ori_dev_rdma_address local = ori_dev_rdma_word(w, entry, word);
+	struct ori_dev_link_queue q = ori_dev_link_take(l);
+	struct ori_dev_link_post post = ori_dev_link_begin(l, q, what,
+							   1 + ori_dev_link_read_flushes(l) +
+								   ori_dev_link_dma_flushes(l, q));
 	enum oriel_status status;
 
 	if (post.status != ORIEL_OK)
@@ -131,7 +131,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_loop(const struct oriel_dev_wind
 						     const struct oriel_dev_atomic *a,
 						     uint64_t *word, uint64_t *old)
 {
-	struct oriel_link_atomic request = {ORIEL_MLX5_COMPARE_SWAP, 0, 0};
+	struct ori_dev_link_atomic request = {ORIEL_MLX5_COMPARE_SWAP, 0, 0};
 	enum oriel_status status;
 
 	*old = 0;
@@ -149,11 +149,11 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_loop(const struct oriel_dev_wind
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_with(const struct oriel_dev_window *w,
 						     uint32_t entry, uint64_t at,
 						     const struct oriel_dev_atomic *a,
-						     struct oriel_link_queue q, uint64_t *word,
+						     struct ori_dev_link_queue q, uint64_t *word,
 						     uint64_t *old)
 {
 	uint32_t shift = ori_dev_atomic_shift(a, at);
-	struct oriel_link_atomic request = {ORIEL_MLX5_FETCH_ADD, a->value << shift, 0};
+	struct ori_dev_link_atomic request = {ORIEL_MLX5_FETCH_ADD, a->value << shift, 0};
 
 	if (a->op == ORIEL_DEV_ATOMIC_FETCH) {
 		request.value = 0;
@@ -178,7 +178,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic(const struct oriel_dev_window *w
 {
 	uint32_t entry = ori_dev_rdma_atomic_entry(w, peer);
 	const struct oriel_dev_link *l = w->peers[entry].link;
-	struct oriel_link_queue q = ori_dev_link_take(l);
+	struct ori_dev_link_queue q = ori_dev_link_take(l);
 	uint64_t own = 0, seen = 0, *word;
 	enum oriel_status status;
 

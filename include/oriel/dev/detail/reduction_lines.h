@@ -11,7 +11,7 @@
 #include <oriel/dev/detail/reduction.h>
 
 /* The two lines of a vector of @source have arrived when this is 0; *@v is their data then. */
-ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct oriel_ll_slot *slot, uint32_t lines,
+ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct ori_dev_ll_slot *slot, uint32_t lines,
 				       uint32_t line, struct oriel_dev_vector *v)
 {
 	uint64_t low, high;
@@ -26,7 +26,7 @@ ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct oriel_ll_slot *slot, uint32_
  * The same of unit @unit of LL128 lines: the two words of a quarter of a half, of which the last
  * has the flag instead of its second word.
  */
-ORIEL_DEV uint32_t ori_dev_reduce_poll_half(const struct oriel_ll128_slot *slot, uint32_t unit,
+ORIEL_DEV uint32_t ori_dev_reduce_poll_half(const struct ori_dev_ll128_slot *slot, uint32_t unit,
 					    struct oriel_dev_vector *v)
 {
 	const uint64_t *half = ori_dev_ll128_half(slot, unit / ORIEL_LL128_THREADS);
@@ -119,8 +119,8 @@ ORIEL_DEV uint32_t ori_dev_reduce_poll_ranks(const struct oriel_dev_line_rows *r
 					     struct oriel_dev_aim *aim,
 					     struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
 {
-	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
-	struct oriel_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct ori_dev_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct ori_dev_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
 	uint32_t missing = 0, k;
 
 	ORIEL_DEV_UNROLL
@@ -145,7 +145,7 @@ ORIEL_DEV uint32_t ori_dev_reduce_poll_wide(const struct oriel_dev_line_rows *r,
 					    uint32_t first, uint32_t i, struct oriel_dev_aim *aim,
 					    struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
 {
-	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct ori_dev_ll128_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
 	bool has_flag = i % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
 	uint64_t low[ORIEL_FOLD_BATCH], high[ORIEL_FOLD_BATCH];
 	uint32_t missing = 0, k;
