@@ -511,7 +511,9 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 	struct oriel_local_job *j;
 	unsigned i;
 
-	if (!job || size == 0)
+	if (!job)
+		return ori_fail_null(__func__, "job");
+	if (size == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_local_job_create: a job of no ranks");
 	j = ori_handle_alloc(ORI_HANDLE_LOCAL_JOB, sizeof(*j));
 	if (j)

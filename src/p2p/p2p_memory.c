@@ -267,7 +267,9 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *addres
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!memory || !address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
+	if (!memory)
+		return ori_fail_null(__func__, "memory");
+	if (!address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
 	    __builtin_add_overflow((uintptr_t)address, length, &end))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_register: %zu bytes at %p, flags 0x%x", length, address,

@@ -80,7 +80,6 @@ enum refusal {
 	NAMED,  /* "call: parameter is NULL"; by this rank alone, before it meets others */
 	LOCAL,  /* "call: ... NULL"; likewise */
 	AGREED, /* the text says NULL; a collective may have met the other ranks */
-	PLAIN,  /* the text does not say it */
 };
 
 #define OUT(x) (void *)&(x)
@@ -136,7 +135,7 @@ enum refusal {
 	X(HOST, NAMED, oriel_job_id_open, id, (NULL))                                  \
 	X(HOST, NAMED, oriel_bootstrap_open_id, id, (NULL, 0, 1, 1, &o.other))         \
 	X(HOST, NAMED, oriel_bootstrap_open_id, bootstrap, (&id, 0, 1, 1, NULL))       \
-	X(HOST, PLAIN, oriel_local_job_create, job, (1, NULL))                         \
+	X(HOST, NAMED, oriel_local_job_create, job, (1, NULL))                         \
 	X(HOST, NAMED, oriel_bootstrap_open_local, bootstrap, (job, 0, NULL))          \
 	X(HOST, NAMED, oriel_comm_post, job, (o.comm, NULL))                           \
 	X(GPU, NAMED, oriel_comm_post_on_stream, job, (o.comm, NULL, NULL))            \
@@ -314,7 +313,7 @@ enum refusal {
 	X(HOST, NAMED, oriel_p2p_recv_control, data, (o.p2p, 1, NULL, 8, &request))        \
 	X(HOST, NAMED, oriel_p2p_recv_control, request, (o.p2p, 1, bytes, 8, NULL))        \
 	X(HOST, AGREED, oriel_p2p_register, address, (o.ctx, NULL, 8, 0, OUT(made)))       \
-	X(HOST, PLAIN, oriel_p2p_register, memory, (o.ctx, bytes, 8, 0, NULL))             \
+	X(HOST, NAMED, oriel_p2p_register, memory, (o.ctx, bytes, 8, 0, NULL))             \
 	X(HOST, AGREED, oriel_p2p_send, from, (o.p2p, 0, NULL, &request))                  \
 	X(HOST, NAMED, oriel_p2p_send, request, (o.p2p, 0, &buffer, NULL))                 \
 	X(HOST, AGREED, oriel_p2p_recv, to, (o.p2p, 0, NULL, &request))                    \
@@ -466,8 +465,6 @@ static bool is_explained(const struct call *call)
 
 	/* A window, or an object, in host memory is of the wrong kind anyway. */
 	if (call->where == GPU && !is_gpu)
-		return true;
-	if (call->refusal == PLAIN)
 		return true;
 	/* glibc prints an address so. */
 	if (!strstr(oriel_last_error(), "NULL") && !strstr(oriel_last_error(), "(nil)"))
