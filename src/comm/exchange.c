@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/late.h"
 #include "base/wait_page.h"
+#include "bootstrap/ranks.h"
 #include "bootstrap/tcp.h"
 #include "comm/health.h"
 #include "comm/health_text.h"
@@ -70,6 +71,45 @@ static struct ori_wait_note exchange_note(const struct exchange *x, unsigned pee
 	};
 }
 
+/* The ranks that have not published @round: @peer, for which this one waits, is one of them. */
+static const char *exchange_missing(const struct exchange *x, unsigned peer, uint64_t round,
+				    char text[ORI_RANKS_LENGTH])
+{
+	struct ori_ranks missing = {0};
+	unsigned rank;
+
+	for (rank = 0; rank < x->comm->size; rank++)
+		if (rank == peer ||
+		    oriel_dev_load_relaxed(&exchange_control(x->comm, rank)->round) < round)
+			ori_ranks_add(&missing, rank);
+	return ori_ranks_text(&missing, x->comm->size, text);
+}
+
+/* Ends the text of a limit of @age_ns: a rank stands still, and others may only wait for it. */
+static const char *exchange_silent(const struct oriel_comm *comm, uint64_t age_ns,
+				   char text[ORI_SILENT_TEXT])
+{
+	uint64_t silent_ns;
+	unsigned rank = ori_silence_blame(comm, age_ns, &silent_ns);
+
+	text[0] = '\0';
+	if (rank != ORIEL_DEV_NO_RANK)
+		ori_silent_text(rank, silent_ns, text, ORI_SILENT_TEXT);
+	return text;
+}
+
+static enum oriel_status exchange_late(const struct exchange *x, unsigned peer, uint64_t round)
+{
+	char missing[ORI_RANKS_LENGTH], silent[ORI_SILENT_TEXT];
+
+	exchange_missing(x, peer, round, missing);
+	/* The late rank must not go on alone when it arrives. */
+	ori_comm_break_all(x->comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer, x->call);
+	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not enter %s within %g s " ORI_LATE_LIMIT "%s",
+			missing, ori_call_name(x->call), (double)x->limit_ns / 1e9,
+			exchange_silent(x->comm, x->limit_ns, silent));
+}
+
 /* Waits until @peer has published @round. */
 static enum oriel_status exchange_wait(const struct exchange *x, unsigned peer, uint64_t round,
 				       uint64_t deadline)
@@ -80,6 +120,7 @@ static enum oriel_status exchange_wait(const struct exchange *x, unsigned peer, 
 	enum oriel_status status;
 	struct ori_late late = {0};
 	struct ori_wait_note note = exchange_note(x, peer, round);
+	char missing[ORI_RANKS_LENGTH];
 	uint64_t now;
 
 	while (oriel_dev_load_relaxed(word) < round) {
@@ -93,19 +134,13 @@ static enum oriel_status exchange_wait(const struct exchange *x, unsigned peer, 
 		if (!late.begun)
 			ori_late_begin(&late);
 		now = ori_clock_ns();
-		if (now >= deadline) {
-			/* The late rank must not go on alone when it arrives. */
-			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer,
-					   x->call);
-			return ori_fail(
-				ORIEL_ERR_TIMEOUT,
-				"rank %u of %u did not enter %s within %g s " ORI_LATE_LIMIT, peer,
-				comm->size, ori_call_name(x->call), (double)x->limit_ns / 1e9);
-		}
+		if (now >= deadline)
+			return exchange_late(x, peer, round);
 		if (ori_late_is_due(&late))
 			ori_late_warn(&late, x->limit_ns,
-				      "rank %u of %u did not enter %s, where rank %u waits", peer,
-				      comm->size, ori_call_name(x->call), comm->rank);
+				      "%s did not enter %s, where rank %u waits",
+				      exchange_missing(x, peer, round, missing),
+				      ori_call_name(x->call), comm->rank);
 		if (now - late.begun >= ORI_WAIT_RECORD_NS) {
 			note.seen = oriel_dev_load_relaxed(word);
 			note.begun = late.begun;
@@ -225,14 +260,16 @@ static bool exchange_has_witness(const struct oriel_comm *comm)
  * rank that the bootstrap names is taken, so that ranks that learn of the failure later get
  * that name all the same.
  */
-static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
-					 enum oriel_status status)
+static enum oriel_status exchange_failed(const struct exchange *x, enum oriel_status status)
 {
+	struct oriel_comm *comm = x->comm;
+	enum ori_call call = x->call;
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(EXCHANGE_BLAME_NS);
 	unsigned rank = exchange_at_fault(comm);
 	bool is_lost = status == ORIEL_ERR_PEER && rank != ORIEL_DEV_NO_RANK;
 	/* The bootstrap may miss beats of a rank a moment before the watcher does. */
 	bool is_silent = status == ORIEL_ERR_TIMEOUT && ori_setting_heartbeat();
+	char silent[ORI_SILENT_TEXT] = "";
 
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED || is_silent) &&
 	    call != ORI_CALL_COMM_DESTROY)
@@ -245,13 +282,17 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 		ori_comm_break(comm, status, ORIEL_DEV_LOST, rank, 0);
 	else
 		ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, rank, call);
+	/* A heartbeat that has ended the call is in the text already. */
+	if (status == ORIEL_ERR_TIMEOUT && (!is_silent || ori_setting_heartbeat() > x->limit_ns))
+		exchange_silent(comm, x->limit_ns, silent);
 	/*
 	 * The bootstrap does not know the purpose of its bytes, so that the text names
 	 * the call.
 	 */
-	return ori_fail(status, "%s: %s", ori_call_name(call),
+	return ori_fail(status, "%s: %s%s", ori_call_name(call),
 			oriel_last_status() == status ? oriel_last_error()
-						      : oriel_status_text(status));
+						      : oriel_status_text(status),
+			silent);
 }
 
 void ori_comm_interrupt(struct oriel_comm *comm)
@@ -290,7 +331,7 @@ static enum oriel_status exchange_all_gather(const struct exchange *x, const voi
 				    is_boot ? ori_comm_boot_limit(comm) : x->limit_ns);
 	ori_wait_end();
 	atomic_store(&comm->is_in_bootstrap, false);
-	return status == ORIEL_OK ? status : exchange_failed(comm, x->call, status);
+	return status == ORIEL_OK ? status : exchange_failed(x, status);
 }
 
 /* Most gathers fit into the first message; the second one has none of it. */

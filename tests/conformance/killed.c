@@ -117,6 +117,18 @@ static enum oriel_status at_comm_barrier(struct rank_state *p)
 	return oriel_comm_barrier(p->comm);
 }
 
+/* The other ranks, which run, wait for the victim as well. */
+static enum oriel_status at_comm_barrier_alone(struct rank_state *p)
+{
+	enum oriel_status status;
+
+	if (p->dev.rank != 0)
+		return at_wait_signal_from(p);
+	status = at_comm_barrier(p);
+	say(oriel_last_error());
+	return status;
+}
+
 static enum oriel_status at_comm_split(struct rank_state *p)
 {
 	struct oriel_comm *part;
@@ -290,6 +302,7 @@ static const struct killed_wait waits[] = {
 	{"recv", at_recv, NULL, false},
 	{"recv_more", at_recv_more, prepare_recv_more, false},
 	{"comm_barrier", at_comm_barrier, NULL, false},
+	{"comm_barrier_alone", at_comm_barrier_alone, NULL, false},
 	{"comm_split", at_comm_split, NULL, false},
 	{"window_create", at_window_create, NULL, false},
 	{"region_share", at_region_share, NULL, false},

@@ -325,6 +325,21 @@ class Stopped(unittest.TestCase):
         self.assertRegex(said, r"(?m)^barrier timed out after 4.* waiting for rank 1 .*"
                                r"; of 3 ranks these had not arrived: 1$")
 
+    def test_a_call_of_all_names_the_absent_and_the_one_that_stands_still(self):
+        """Rank 0 enters a barrier of all, and rank 1 waits for rank 2, which is stopped."""
+        for nodes in (0, 3):
+            with self.subTest(nodes=nodes):
+                job = Job(self, 3, "comm_barrier_alone", 2, nodes=nodes, KILLED_GO="1",
+                          ORIEL_TIMEOUT=self.LIMIT)
+                job.until_ready()
+                job.signal(2, signal.SIGSTOP)
+                job.signal(0, signal.SIGUSR1)
+                time.sleep(1)  # rank 0 reaches its limit first
+                job.signal(1, signal.SIGUSR1)
+                said = job.ranks[0].communicate(timeout=DEADLINE)[0].splitlines()
+                self.assertRegex(said[0], r"ranks 1, 2 of 3 did not (enter oriel_comm_barrier|take part) within 8 s "
+                                          r".*; rank 2 has not run for [0-9.]+ s: it is stopped, or its machine is$")
+
     def test_a_rank_that_goes_on_in_time_breaks_nothing(self):
         job = self.stop("wait_signal_from", 3, 0, ORIEL_TIMEOUT="60", ORIEL_HEARTBEAT="30")
         time.sleep(3)
