@@ -110,7 +110,8 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 				piece->length);
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
 	if (status == ORIEL_OK && offering->mem[i] && !piece->is_unmapped)
-		status = ori_unsafe_note(comm, offering->mem[i], piece->address, piece->length);
+		status = ori_unsafe_note(comm, ORIEL_NO_RANK, offering->mem[i], piece->address,
+					 piece->length);
 	if (status != ORIEL_OK || !comm->rdma)
 		return status;
 	status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],

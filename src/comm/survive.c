@@ -62,6 +62,7 @@ enum oriel_status ori_survive_open(struct oriel_comm *comm, bool is_remote,
 	ori_net_listener_init(&s->local, NULL, comm->size, NULL);
 	ori_net_listener_init(&s->tcp, NULL, comm->size, NULL);
 	s->number = 1;
+	pthread_mutex_init(&s->pieces_lock, NULL);
 	comm->survive = s; /* ori_survive_close() undoes what follows */
 	s->of = calloc(comm->size, sizeof(*s->of));
 	s->births = calloc(comm->size, sizeof(*s->births));
@@ -234,6 +235,7 @@ static void survive_free(struct ori_survive *s)
 		ori_net_listener_close(&s->local);
 		ori_net_listener_close(&s->tcp);
 		ori_tls_context_destroy(s->tls);
+		pthread_mutex_destroy(&s->pieces_lock);
 		free(s);
 	}
 }

@@ -7,6 +7,8 @@
 #ifndef ORI_COMM_SURVIVE_H
 #define ORI_COMM_SURVIVE_H
 
+#include <pthread.h>
+
 #include "bootstrap/part.h"
 #include "comm/comm.h"
 #include "comm/exchange.h"
@@ -46,6 +48,7 @@ static inline void ori_vote_set(uint8_t *bits, unsigned rank)
 
 /* Memory of the user that mapped ranks map. */
 struct ori_unsafe_piece {
+	unsigned rank; /* that maps it; ORIEL_NO_RANK: each that is mapped */
 	const void *address;
 	size_t length;
 	uint64_t id; /* of struct ori_mem */
@@ -62,6 +65,7 @@ struct ori_survive {
 	uint32_t number;                    /* of the next agreement, from 1 */
 	/* The suspects of the last shrink, if it was refused. */
 	uint8_t suspects[ORI_SURVIVE_RANKS / 8];
+	pthread_mutex_t pieces_lock;     /* of the two below; ahead of that of all memory */
 	struct ori_unsafe_piece *pieces; /* [piece_count], of unsafe.c */
 	unsigned piece_count;
 };

@@ -5,8 +5,11 @@
 
 #include "comm/comm.h"
 
-/* The process of each mapped rank has, or gets, a mapping of this memory. share.c calls it. */
-enum oriel_status ori_unsafe_note(struct oriel_comm *comm, const struct ori_mem *mem,
+/*
+ * The process of mapped @rank, or with ORIEL_NO_RANK of each, has, or gets, a mapping of this
+ * memory. share.c and the endpoints of p2p call it. Any thread.
+ */
+enum oriel_status ori_unsafe_note(struct oriel_comm *comm, unsigned rank, const struct ori_mem *mem,
 				  const void *address, size_t length);
 
 #endif

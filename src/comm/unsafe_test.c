@@ -20,7 +20,7 @@ static void share(struct oriel_comm *comm, void *memory, size_t length)
 	size_t offset;
 
 	assert_int_equal(ori_mem_find(memory, length, &mem, &offset), ORIEL_OK);
-	assert_int_equal(ori_unsafe_note(comm, mem, memory, length), ORIEL_OK);
+	assert_int_equal(ori_unsafe_note(comm, ORIEL_NO_RANK, mem, memory, length), ORIEL_OK);
 	ori_mem_unref(mem);
 }
 
@@ -34,7 +34,7 @@ static void *allocate(void)
 
 static void test_memory_that_is_shared_twice_is_remembered_once(void **state)
 {
-	struct ori_survive survive = {0};
+	struct ori_survive survive = {.pieces_lock = PTHREAD_MUTEX_INITIALIZER};
 	struct oriel_comm comm = {.survive = &survive};
 	void *memory = allocate(), *other = allocate();
 
@@ -57,7 +57,7 @@ static void test_memory_that_is_shared_twice_is_remembered_once(void **state)
 
 static void test_memory_that_was_freed_is_forgotten(void **state)
 {
-	struct ori_survive survive = {0};
+	struct ori_survive survive = {.pieces_lock = PTHREAD_MUTEX_INITIALIZER};
 	struct oriel_comm comm = {.survive = &survive};
 	void *memory = allocate(), *other = allocate();
 

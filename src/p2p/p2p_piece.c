@@ -4,6 +4,7 @@
  * descriptors. The mapped backend gives and finds them; the meeting takes those that arrive.
  */
 #include "base/error.h"
+#include "comm/unsafe.h"
 #include "mem/gpu_mapping.h"
 #include "p2p/p2p.h"
 
@@ -77,6 +78,9 @@ enum oriel_status ori_piece_give(struct oriel_p2p *p2p, struct ori_mem *mem, uin
 		return ORIEL_OK;
 	frame.piece.number = given->number;
 	status = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
+	/* The peer may write to all of it, also once the endpoint has ended. */
+	if (status == ORIEL_OK && p2p->comm)
+		status = ori_unsafe_note(p2p->comm, p2p->peer_rank, mem, mem->address, mem->length);
 	nfds = p2p_is_same_process(p2p) ? 0 : ori_mem_fds(mem, fds);
 	if (status == ORIEL_OK)
 		status = ori_control_socket_send(p2p, &frame, fds, nfds);

@@ -207,6 +207,11 @@ class Suspects(Killed):
             job.ranks[rank].stdin.flush()
         self.check(job, (3,))
 
+    def test_memory_of_an_endpoint_is_unsafe(self):
+        job = Job(self, 2, program="endpoint_suspect", ORIEL_TIMEOUT=SHORT)
+        out, _ = job.ranks[0].communicate(timeout=DEADLINE)
+        self.assertEqual((out, job.ranks[0].returncode), ("ORIEL_ERR_STATE 1 -1\nORIEL_OK -1 -1\n", 0))
+
     def test_a_rank_that_does_not_run_is_suspected_before_the_timeout(self):
         job = self.start(SIZE - 1, "--kill", ORIEL_HEARTBEAT="3", ORIEL_TIMEOUT="1000")
         job.signal(signal.SIGSTOP, 3)
