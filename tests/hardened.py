@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hardened.py --readelf R --marks M,... --shared S --tool T --static A: what cmake/oriel_harden.cmake
-asks of compiler and linker is in the library, the tool and the objects of the archive."""
+"""hardened.py --readelf R --marks M,... --commands C --shared S --tool T --static A: what cmake/oriel_harden.cmake
+asks of compiler and linker is in the library, the tool and the objects of the archive; what leaves no mark there is in
+all commands of C, compile_commands.json, that compile them."""
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -36,9 +38,33 @@ def flaws_of_program(file, marks, is_tool):
         "nx": bool(stack) and "E" not in stack[1] and not writable,
         "pie": not is_tool or ("DYN" in file.header and "PIE" in flags.split()),
         "stack": "__stack_chk_fail" in file.symbols,
-        "fortify": CHECKED <= file.symbols,
+        "fortify2": CHECKED <= file.symbols,
+        "fortify3": CHECKED <= file.symbols,
     }
-    return [mark for mark in marks if not there.get(mark, True)]
+    return [mark for mark in marks if not there.get(mark, mark in ELSEWHERE)]
+
+
+ELSEWHERE = {"clash", "branches"}  # marks that the library and the tool do not show
+# Levels of -D_FORTIFY_SOURCE leave the same symbols, and no symbol says that large frames are probed.
+FLAGS = {"stack": "-fstack-protector-strong", "clash": "-fstack-clash-protection",
+         "fortify2": "-D_FORTIFY_SOURCE=2", "fortify3": "-D_FORTIFY_SOURCE=3"}
+HARDENED = re.compile(r"/(oriel_objects|oriel_tool_objects|oriel_tool)\.dir/\S+\.o\b")
+
+
+def flaws_of_commands(path, marks):
+    """What of @marks is missing in a command, or is taken back by a flag behind it."""
+    with open(path, encoding="utf-8") as file:
+        commands = [entry for entry in json.load(file)
+                    if entry["file"].endswith(".c") and HARDENED.search(entry["command"])]
+    flaws = [] if commands else [f"{path}: no command of the library is found in it"]
+    for entry in commands:
+        words = entry["command"].split()
+        for flag in (FLAGS[mark] for mark in marks if mark in FLAGS):
+            name = flag.split("=")[0].replace("-D", "").replace("-f", "")
+            last = [word for word in words if re.match(rf"-(D|U|f|fno-){name.removesuffix('-strong')}\b", word)]
+            if not last or last[-1] != flag:
+                flaws.append(f"{entry['file']}: is compiled without {flag}")
+    return flaws
 
 
 # Marks of indirect branches and returns: IBT and SHSTK of x86, BTI and PAC of AArch64.
@@ -57,11 +83,11 @@ def objects_without(mark, file):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("readelf", "marks", "shared", "tool", "static"):
+    for name in ("readelf", "marks", "commands", "shared", "tool", "static"):
         parser.add_argument("--" + name, required=True)
     options = parser.parse_args()
     marks = options.marks.split(",")
-    flaws = []
+    flaws = flaws_of_commands(options.commands, marks)
     for path in (options.shared, options.tool):
         missing = flaws_of_program(File(options.readelf, path), marks, path == options.tool)
         flaws += [f"{path}: no mark of {mark}" for mark in missing]
