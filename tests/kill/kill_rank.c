@@ -4,8 +4,10 @@
  * what comes before PHASE, then PHASE, and leave. The victim arms kill_shim.c where PHASE begins,
  * or at its ROUND if it is a loop, to fail STEPS calls later. Each rank prints how it ended:
  *
- *     END <status> <phase> <seconds in the call that failed>|<text>|<text of its health>
+ *     END <status> <phase> <seconds in the call that failed>|<text>|<text of its health>|<its rank>
  *     DONE <seconds until all was destroyed>
+ *
+ * The text is "device" where a device function failed, which has none.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -39,6 +41,7 @@ struct job {
 	unsigned rank, size;
 	bool is_p2p; /* loops move bytes by endpoints */
 	bool is_victim;
+	bool is_device; /* the last call was of a device function */
 	long steps;
 	unsigned round;
 	const char *phase; /* that is to fail */
@@ -202,7 +205,10 @@ static enum oriel_status loop(struct job *j, unsigned rounds,
 			arm(j);
 		status = act(j, round);
 	}
-	return status == ORIEL_OK ? oriel_window_barrier(j->window, 1, 0) : status;
+	if (status != ORIEL_OK)
+		return status;
+	j->is_device = false;
+	return oriel_window_barrier(j->window, 1, 0);
 }
 
 static unsigned next(const struct job *j, unsigned by)
@@ -231,9 +237,11 @@ static enum oriel_status act_signal(struct job *j, unsigned round)
 	static const char bytes[512];
 	enum oriel_status status;
 
+	j->is_device = true;
 	status = oriel_dev_put_signal(w, g, next(j, 1), 0, bytes, sizeof(bytes), 0, 1, NULL);
 	if (status != ORIEL_OK)
 		return status;
+	j->is_device = false;
 	return oriel_window_wait_signal_from(j->window, next(j, j->size - 1), 0, ORIEL_GE,
 					     round + 1, 0);
 }
@@ -245,6 +253,7 @@ static enum oriel_status loop_of_signals(struct job *j)
 
 static enum oriel_status act_barrier(struct job *j, unsigned round)
 {
+	j->is_device = round % 2;
 	return round % 2 ? oriel_dev_barrier_flat(&j->dev, oriel_dev_thread(), 0, 0)
 			 : oriel_window_barrier(j->window, 0, 0);
 }
@@ -433,13 +442,17 @@ static const struct phase {
 
 static void report(const struct job *j, enum oriel_status status, const char *phase, double took)
 {
-	struct oriel_health health = {.size = sizeof(health)};
+	struct oriel_health health = {.size = sizeof(health), .rank = -1};
+	const char *own = status == ORIEL_OK ? "" : oriel_last_error();
 	char text[512] = "";
 
+	/* Reading the health leaves the last error as it is. */
+	if (j->is_device)
+		own = "device";
 	if (j->comm && oriel_comm_health(j->comm, &health) == ORIEL_OK && health.status != ORIEL_OK)
 		oriel_health_text(&health, text, sizeof(text));
-	printf("END %s %s %.1f|%s|%s\n", oriel_status_name(status), phase, took,
-	       status == ORIEL_OK ? "" : oriel_last_error(), text);
+	printf("END %s %s %.1f|%s|%s|%d\n", oriel_status_name(status), phase, took, own, text,
+	       health.rank);
 	fflush(stdout);
 }
 

@@ -4,8 +4,9 @@
 
 A cell is one job. In it the victim fails at a step of the phase that the seed picks, and then: no
 rank hangs; every other rank ends with a status that fits, within 1.5 times the limit of its waits;
-and its text names the victim. A rank that was stopped and goes on breaks nothing. Load makes ranks
-late: a late cell is repeated alone, and ten times the limit is a failure at once.
+its text and its health each name the victim, and the rank of its health is that. A rank that was
+stopped and goes on breaks nothing. Load makes ranks late: a late cell is repeated alone, and ten
+times the limit is a failure at once.
 """
 import argparse
 import os
@@ -174,13 +175,12 @@ class Cell:
 
     def check(self, rank, code):
         said = self.said[rank]
-        end = re.search(r"^END (\w+) (\w*) ([0-9.]+)\|(.*)\|(.*)$", said, re.M)
+        end = re.search(r"^END (\w+) (\w*) ([0-9.]+)\|(.*)\|(.*)\|(-?\d+)$", said, re.M)
         done = re.search(r"^DONE ([0-9.]+)$", said, re.M)
         if not end or not done:
             self.wrong.append(f"rank {rank} ended with code {code}")
             return
-        status, _, took, text, health = end.groups()
-        text += "|" + health  # the text of a device function does not know the health
+        status, _, took, text, health, blamed = end.groups()
         late = 1.5 * HEARTBEAT + 0.5 if self.options.heartbeat else LATE
         if self.options.heartbeat and self.phase not in MUST_DIE:
             late = LATE_IN_BOOT
@@ -196,12 +196,27 @@ class Cell:
         if status not in allowed:
             self.wrong.append(f"rank {rank} has {status}")
         # A victim without sockets lives, and says the same of its peers: both ends are right.
-        culprit = r"rank \d" if self.fault == "socket" else rf"\brank {self.victim}\b"
-        if status != OK and not re.search(culprit, text):
-            self.wrong.append(f"rank {rank} does not name rank {self.victim}")
-        stopped = set(re.findall(r"\brank (\d+) has not run", text))
-        if self.fault == "stop" and stopped - {str(self.victim)}:
-            self.wrong.append(f"rank {rank} blames a rank that runs")
+        if status != OK:
+            self.check_blame(rank, text, health, int(blamed))
+
+    def check_blame(self, rank, text, health, blamed):
+        """The last error of a rank and its health, which need not agree in words: a caller may read either."""
+        # A device function has no text; without a communicator there is no health.
+        for name, said in (("text", "" if text == "device" else text), ("health", health)):
+            if not said:
+                continue
+            named = {int(number) for ranks in re.findall(r"\branks? (\d+(?:, \d+)*)", said)
+                     for number in ranks.split(", ")}
+            # A victim without sockets lives, and says the same of its peers: both ends are right.
+            if not (named if self.fault == "socket" else self.victim in named):
+                self.wrong.append(f"the {name} of rank {rank} does not name rank {self.victim}")
+            stopped = set(re.findall(r"\brank (\d+)(?: of \d+)? has not run", said))
+            if self.fault == "stop" and stopped - {str(self.victim)}:
+                self.wrong.append(f"the {name} of rank {rank} blames a rank that runs")
+        if text == "device" and not health:
+            self.wrong.append(f"rank {rank} has neither a text nor a health")
+        if health and self.fault not in ("socket", "cut") and blamed != self.victim:
+            self.wrong.append(f"the health of rank {rank} is of rank {blamed}")
 
     def text(self):
         lines = [f"FAILED {self.name}: " + "; ".join(self.wrong or ["late"])]
