@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include <oriel/dev/detail/order.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -51,11 +52,13 @@ struct silence_peer {
 	uint64_t looked_at;         /* when the watcher last looked for one */
 	_Atomic(uint64_t) since_ns; /* when it came, or could have come; 0: none can */
 	_Atomic(uint64_t) heard_ns; /* the same as other ranks report it; 0: none does */
+	bool was_over;              /* when the communicator broke, by the watcher */
 };
 
 struct ori_silence {
 	uint64_t turned_at;       /* the watcher's, as all up to @heard_at */
 	struct silence_beat beat; /* of this rank */
+	bool is_broken;           /* the communicator, in an earlier turn */
 	unsigned heard;           /* the rank that others suspect; ORIEL_DEV_NO_RANK: none */
 	uint64_t heard_at;        /* when a rank that gets its beats said so */
 	uint64_t limit_ns;        /* ORIEL_HEARTBEAT; 0: none */
@@ -118,6 +121,19 @@ bool ori_silence_is_over(const struct oriel_comm *comm, struct oriel_dev_fault *
 		return false;
 	record->peer = silence_longest(comm, &record->age_ns);
 	return record->age_ns >= silence->limit_ns;
+}
+
+bool ori_silence_was_over(const struct oriel_comm *comm, unsigned peer)
+{
+	const struct ori_silence *silence = comm->silence;
+	struct oriel_dev_fault record;
+
+	if (!silence || !silence->limit_ns)
+		return false;
+	if (silence->peers[peer].was_over)
+		return true;
+	record = ori_dev_fault_copy(&comm->control->health);
+	return record.what == ORIEL_DEV_HEARTBEAT && record.peer == peer;
 }
 
 static uint64_t beat_pack(const struct silence_beat *beat)
@@ -244,6 +260,27 @@ static void silence_forgive(struct oriel_comm *comm, uint64_t now, uint64_t paus
 		comm->silence->heard_at = now;
 }
 
+/*
+ * The communicator is broken: ranks that stood still by then, two beats short of the limit, as
+ * those that stopped with the one that broke it. Beats of the others end from now on.
+ */
+static void silence_close_turns(struct oriel_comm *comm, uint64_t now)
+{
+	struct ori_silence *silence = comm->silence;
+	uint64_t least = silence->limit_ns > 2 * SILENCE_LEAST_NS
+				 ? silence->limit_ns - SILENCE_LEAST_NS
+				 : silence->limit_ns;
+	unsigned peer;
+
+	if (silence->is_broken || !silence->limit_ns ||
+	    ori_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
+		return;
+	silence->is_broken = true;
+	for (peer = 0; peer < comm->size; peer++)
+		if (peer != comm->rank)
+			silence->peers[peer].was_over = silence_of(comm, peer, now) >= least;
+}
+
 void ori_silence_watch(struct oriel_comm *comm)
 {
 	struct ori_silence *silence = comm->silence;
@@ -267,6 +304,7 @@ void ori_silence_watch(struct oriel_comm *comm)
 		     atomic_load(&silence->peers[silence->heard].since_ns)))
 			silence_set_heard(silence, ORIEL_DEV_NO_RANK, 0);
 	}
+	silence_close_turns(comm, now);
 	silence_suspect(comm, now);
 	oriel_dev_store_relaxed(&comm->control->beat, beat_pack(&silence->beat));
 }

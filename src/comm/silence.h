@@ -23,6 +23,11 @@ uint64_t ori_silence_beat(const struct oriel_comm *comm);
 void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat);
 /* Has a rank not run for as long as ORIEL_HEARTBEAT says? *@record is of that. */
 bool ori_silence_is_over(const struct oriel_comm *comm, struct oriel_dev_fault *record);
+/*
+ * The watcher has stopped: had @peer not run for as long as ORIEL_HEARTBEAT says, by what this rank
+ * saw then, or by the failure that it got?
+ */
+bool ori_silence_was_over(const struct oriel_comm *comm, unsigned peer);
 /* Any thread: a rank that has not run for as long as the limit of @comm, or ORIEL_DEV_NO_RANK. */
 unsigned ori_silence_past(const struct oriel_comm *comm);
 /* The same as ori_silence_blame(), of a wait whose limit breaks nothing: each answer is new. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/silence.h"
 #include "comm/vote_peer.h"
 
 #define VOTE_TICK_MS 10
@@ -25,6 +26,7 @@ enum oriel_status ori_vote_open(struct oriel_comm *comm, struct ori_vote **out)
 {
 	size_t length = sizeof(struct ori_vote) + comm->size * sizeof(struct vote_peer);
 	struct ori_vote *v = calloc(1, length);
+	unsigned peer;
 
 	if (!v)
 		return ori_fail_nomem(length, "an agreement of %u ranks", comm->size);
@@ -40,6 +42,9 @@ enum oriel_status ori_vote_open(struct oriel_comm *comm, struct ori_vote **out)
 	if (v->silence_ns && v->silence_ns < VOTE_SILENCE_NS)
 		v->silence_ns = VOTE_SILENCE_NS;
 	v->limit_ns = comm->timeout_ns;
+	v->opened_at = ori_clock_ns();
+	for (peer = 0; peer < comm->size; peer++)
+		v->peers[peer].was_silent = ori_silence_was_over(comm, peer);
 	*out = v;
 	return ORIEL_OK;
 }

@@ -197,6 +197,9 @@ static void dial_admit(struct ori_vote *v, struct ori_net_pending *arrived, unsi
 	free(p->state);
 	p->state = NULL;
 	p->accepted = 0;
+	/* From now on its silence counts, also if this one stops before it has more to say. */
+	if (ori_net_send(p->in, VOTE_WAIT, NULL, 0) != ORIEL_OK)
+		ori_vote_hang_up(&p->in);
 }
 
 static void dial_serve(struct ori_vote *v, struct ori_net_listener *listener)

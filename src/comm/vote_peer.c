@@ -40,7 +40,10 @@ void ori_vote_lose(struct ori_vote *v, unsigned peer, enum vote_is is)
 	ori_vote_hang_up(&v->peers[peer].out);
 }
 
-/* Has @peer, which has a copy of its beats in memory, or has answered before, fallen silent? */
+/*
+ * Has @peer, which has a copy of its beats in memory, or has answered before, fallen silent? Or had
+ * it before, and does not come?
+ */
 static bool vote_is_silent(struct ori_vote *v, unsigned peer)
 {
 	const struct ori_control *control = v->comm->peers[peer].address;
@@ -56,6 +59,8 @@ static bool vote_is_silent(struct ori_vote *v, unsigned peer)
 		p->beat = beat;
 		return now - p->beat_at >= v->silence_ns;
 	}
+	if (p->was_silent && !p->has_answered)
+		return now - v->opened_at >= v->silence_ns;
 	return p->has_answered && now - p->heard_at >= v->silence_ns;
 }
 

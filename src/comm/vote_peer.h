@@ -55,6 +55,7 @@ struct vote_peer {
 	struct vote_state *state; /* of a rank that has joined */
 	uint32_t accepted;        /* number of the agreement whose value it has accepted */
 	bool has_answered;
+	bool was_silent;   /* when the communicator was shrunk; it may run again, and come */
 	uint64_t heard_at; /* or since when this rank has waited */
 	uint64_t beat, beat_at;
 	uint64_t look_at;  /* for its process, not before */
@@ -71,7 +72,8 @@ struct ori_vote {
 	struct pollfd *fds;
 	uint64_t silence_ns; /* ORIEL_HEARTBEAT; 0: none */
 	uint64_t limit_ns;   /* for each step of a rank, or ORIEL_TIMEOUT_INFINITE */
-	unsigned leader;     /* by the last step */
+	uint64_t opened_at;
+	unsigned leader; /* by the last step */
 	bool is_leading;
 	uint64_t wait_at; /* the next sign of life of this rank */
 	/* The agreement under way. */
