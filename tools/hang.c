@@ -76,7 +76,7 @@ static void hang_peers(const struct ori_hang_comm *comm, unsigned rank,
 	}
 	if (!count)
 		snprintf(text, length, "%s",
-			 wait->note.what == ORIEL_DEV_NIC ? "a NIC" : "no rank");
+			 ori_wait_outside(&wait->note) ? ori_wait_outside(&wait->note) : "no rank");
 }
 
 static void hang_print_wait(const struct ori_hang_comm *comm, unsigned rank,

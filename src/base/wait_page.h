@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <oriel/dev/types.h>
@@ -59,11 +60,21 @@ enum ori_wait_what {
 	ORI_WAIT_P2P_DRAIN,
 };
 
+/*
+ * Waits of the host for no memory of a peer. In those of a shrink expected is the number of the
+ * agreement; the others are for processes that are not of the communicator.
+ */
+enum ori_wait_call {
+	ORI_WAIT_SHRINK = 0x20000, /* the least of them */
+	ORI_WAIT_GROW,
+	ORI_WAIT_MERGE,
+};
+
 /* The wait of one thread. */
 struct ori_wait_note {
 	uint64_t comm;   /* the key of its communicator */
 	uint32_t rank;   /* that waits */
-	uint32_t what;   /* enum oriel_dev_what, or enum ori_wait_what */
+	uint32_t what;   /* enum oriel_dev_what, enum ori_wait_what or enum ori_wait_call */
 	uint32_t peer;   /* that is waited for; ORIEL_DEV_NO_RANK: several, or any */
 	uint32_t window; /* 0: a call of the communicator, of which @id is the enum ori_call, or p2p
 			  */
@@ -82,6 +93,21 @@ struct ori_wait_slot {
 	struct ori_wait_note note; /* of the last wait */
 	uint64_t reserved1[6];
 };
+
+/* For whom a wait is that no rank of the communicator ends; NULL: for ranks. */
+static inline const char *ori_wait_outside(const struct ori_wait_note *note)
+{
+	switch (note->what) {
+	case ORIEL_DEV_NIC:
+		return "a NIC";
+	case ORI_WAIT_GROW:
+		return "new ranks";
+	case ORI_WAIT_MERGE:
+		return "the ranks that invite";
+	default:
+		return NULL;
+	}
+}
 
 static_assert(sizeof(struct ori_wait_note) == 64, "notes are copied by words");
 static_assert(sizeof(struct ori_wait_slot) == 128, "the page is read by another process");

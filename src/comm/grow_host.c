@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/wait_page.h"
 #include "comm/health.h"
 #include "net/listen.h"
 #include "sys/process.h"
@@ -44,6 +45,7 @@ struct ori_invite {
 	struct host_newcomer *newcomers;
 	unsigned came;    /* ranks of them */
 	uint64_t wait_at; /* the next sign of life */
+	uint64_t begun;   /* the wait */
 };
 
 static void host_free(struct host_newcomer *n)
@@ -280,9 +282,16 @@ static void host_drop_lost(struct oriel_comm *comm)
 }
 
 /* Polls the listener, if @listener_fd is not -1, and all that are here. */
-static enum oriel_status host_poll(const struct ori_invite *invite, int listener_fd,
+static enum oriel_status host_poll(const struct oriel_comm *comm, int listener_fd,
 				   uint64_t deadline)
 {
+	const struct ori_invite *invite = comm->invite;
+	struct ori_wait_note note = {.comm = ori_comm_wait_key(comm),
+				     .rank = comm->rank,
+				     .what = ORI_WAIT_GROW,
+				     .peer = ORIEL_DEV_NO_RANK,
+				     .begun = invite->begun,
+				     .limit_ns = deadline - invite->begun};
 	uint64_t tick = ori_deadline(HOST_TICK_NS);
 	const struct host_newcomer *n;
 	struct pollfd *fds;
@@ -297,7 +306,9 @@ static enum oriel_status host_poll(const struct ori_invite *invite, int listener
 	fds[0] = (struct pollfd){.fd = listener_fd, .events = POLLIN};
 	for (n = invite->newcomers; n; n = n->next)
 		fds[i++] = (struct pollfd){.fd = n->has_result ? -1 : n->conn.fd, .events = POLLIN};
+	ori_wait_begin(&note);
 	polled = poll(fds, count, ori_deadline_poll_ms(tick < deadline ? tick : deadline));
+	ori_wait_end();
 	free(fds);
 	if (polled < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
@@ -332,6 +343,7 @@ enum oriel_status ori_invite_await(struct oriel_comm *comm, unsigned count, uint
 	enum oriel_status status = ORIEL_OK;
 
 	invite->listener.refused = 0;
+	invite->begun = ori_clock_ns();
 	while (status == ORIEL_OK) {
 		host_serve(comm, count);
 		host_drop_lost(comm);
@@ -342,7 +354,7 @@ enum oriel_status ori_invite_await(struct oriel_comm *comm, unsigned count, uint
 		if (status == ORIEL_OK && ori_deadline_passed(deadline))
 			status = host_late(comm, count);
 		if (status == ORIEL_OK)
-			status = host_poll(invite, invite->listener.epoll, deadline);
+			status = host_poll(comm, invite->listener.epoll, deadline);
 	}
 	return status;
 }
@@ -414,6 +426,7 @@ enum oriel_status ori_invite_results(struct oriel_comm *comm, uint64_t deadline)
 	enum oriel_status status = ORIEL_OK;
 	struct host_newcomer *n, *silent;
 
+	comm->invite->begun = ori_clock_ns();
 	for (;;) {
 		silent = NULL;
 		for (n = comm->invite->newcomers; n; n = n->next) {
@@ -432,7 +445,7 @@ enum oriel_status ori_invite_results(struct oriel_comm *comm, uint64_t deadline)
 					  "does not say whether it has joined",
 					  silent->first, silent->hello.pid, silent->hello.hostname);
 		if (status == ORIEL_OK)
-			status = host_poll(comm->invite, -1, deadline);
+			status = host_poll(comm, -1, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}

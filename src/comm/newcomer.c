@@ -22,6 +22,7 @@
 #include "base/late.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/wait_page.h"
 #include "bootstrap/tcp.h"
 #include "comm/grow.h"
 #include "comm/health.h"
@@ -47,7 +48,7 @@ struct newcomer {
 	struct ori_invitation in;
 	struct ori_host host; /* of this rank */
 	unsigned rank, size;  /* in the group */
-	uint64_t timeout_ns, deadline;
+	uint64_t begun, timeout_ns, deadline;
 	bool is_awaited; /* rank 0 of the communicator has taken it in */
 	struct ori_grow_welcome welcome;
 	struct ori_tls_context *tls;
@@ -60,11 +61,24 @@ static enum oriel_status newcomer_poll(const struct newcomer *n, int fd, short e
 	uint64_t tick = ori_deadline(NEWCOMER_TICK_NS);
 	struct pollfd polled = {.fd = fd, .events = events};
 	enum oriel_status status = n->comm ? ori_comm_check(n->comm) : ORIEL_OK;
+	struct ori_wait_note note = {.what = ORI_WAIT_MERGE,
+				     .peer = ORIEL_DEV_NO_RANK,
+				     .begun = n->begun,
+				     .limit_ns = n->timeout_ns};
+	int count;
 
 	if (status != ORIEL_OK)
 		return status;
-	if (poll(&polled, 1, ori_deadline_poll_ms(tick < n->deadline ? tick : n->deadline)) < 0 &&
-	    errno != EINTR)
+	/* A process that comes alone is in no communicator by which it could be shown. */
+	if (n->comm) {
+		note.comm = ori_comm_wait_key(n->comm);
+		note.rank = n->rank;
+		ori_wait_begin(&note);
+	}
+	count = poll(&polled, 1, ori_deadline_poll_ms(tick < n->deadline ? tick : n->deadline));
+	if (n->comm)
+		ori_wait_end();
+	if (count < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
 	return ORIEL_OK;
 }
@@ -462,6 +476,7 @@ static enum oriel_status newcomer_begin(struct newcomer *n,
 		if (status == ORIEL_OK)
 			status = ori_host_describe("", paths, &n->host);
 	}
+	n->begun = ori_clock_ns();
 	n->deadline = ori_deadline(n->timeout_ns);
 	return status;
 }

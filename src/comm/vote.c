@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/wait_page.h"
 #include "comm/silence.h"
 #include "comm/vote_peer.h"
 
@@ -110,12 +111,34 @@ static enum oriel_status vote_step(struct ori_vote *v)
 	return ori_vote_lead(v);
 }
 
+/* For `oriel hang`: the leader, or at that one the first rank that it waits for. */
+static bool vote_show(const struct ori_vote *v)
+{
+	struct ori_wait_note note = {.comm = ori_comm_wait_key(v->comm),
+				     .rank = v->comm->rank,
+				     .what = ORI_WAIT_SHRINK,
+				     .peer = v->leader,
+				     .compare = ORIEL_GE,
+				     .expected = v->comm->survive->number,
+				     .begun = v->begun,
+				     .limit_ns = v->limit_ns};
+
+	if (ori_clock_ns() - v->begun < ORI_WAIT_RECORD_NS)
+		return false;
+	if (v->leader == v->comm->rank)
+		note.peer = ori_vote_awaited(v);
+	ori_wait_begin(&note);
+	return true;
+}
+
 /* Polls all that may bring news, but not for long. */
 static enum oriel_status vote_sleep(struct ori_vote *v)
 {
 	const struct ori_survive *s = v->comm->survive;
 	const struct ori_net_conn *conn[2];
 	unsigned peer, i, count = 0;
+	bool is_shown;
+	int polled;
 
 	v->fds[count++] = (struct pollfd){.fd = s->local.epoll, .events = POLLIN};
 	v->fds[count++] = (struct pollfd){.fd = s->tcp.epoll, .events = POLLIN};
@@ -129,7 +152,11 @@ static enum oriel_status vote_sleep(struct ori_vote *v)
 					(struct pollfd){.fd = conn[i]->fd,
 							.events = ori_net_events(conn[i])};
 	}
-	if (poll(v->fds, count, VOTE_TICK_MS) < 0 && errno != EINTR)
+	is_shown = vote_show(v);
+	polled = poll(v->fds, count, VOTE_TICK_MS);
+	if (is_shown)
+		ori_wait_end();
+	if (polled < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
 	return ORIEL_OK;
 }
@@ -158,6 +185,7 @@ enum oriel_status ori_vote_agree(struct ori_vote *v, enum oriel_status status,
 	unsigned peer;
 
 	v->status = status;
+	v->begun = ori_clock_ns();
 	memset(v->text, 0, sizeof(v->text));
 	if (status != ORIEL_OK)
 		strncpy(v->text, oriel_last_error(), sizeof(v->text) - 1);

@@ -196,6 +196,17 @@ static void vote_announce(struct ori_vote *v)
 	}
 }
 
+unsigned ori_vote_awaited(const struct ori_vote *v)
+{
+	unsigned peer;
+
+	for (peer = v->comm->rank + 1; peer < v->comm->size; peer++)
+		if (ori_vote_is_here(v, peer) &&
+		    (v->has_proposed ? !vote_has_accepted(v, peer) : !vote_has_joined(v, peer)))
+			return peer;
+	return ORIEL_DEV_NO_RANK;
+}
+
 static void vote_begin_to_lead(struct ori_vote *v)
 {
 	unsigned peer;

@@ -77,6 +77,7 @@ struct ori_vote {
 	bool is_leading;
 	uint64_t wait_at; /* the next sign of life of this rank */
 	/* The agreement under way. */
+	uint64_t begun;
 	enum oriel_status status;
 	char text[ORI_VERDICT_TEXT];
 	ori_vote_choose *choose;
@@ -91,6 +92,8 @@ struct ori_vote {
 
 /* One step of this rank, which leads. It never blocks. */
 enum oriel_status ori_vote_lead(struct ori_vote *vote);
+/* At the leader: the first rank that it waits for; ORIEL_DEV_NO_RANK: none. */
+unsigned ori_vote_awaited(const struct ori_vote *vote);
 /* ... or which follows @leader. */
 enum oriel_status ori_vote_follow(struct ori_vote *vote, unsigned leader);
 

@@ -55,7 +55,12 @@ static void report_p2p_text(const struct ori_wait_note *n, char *text, size_t le
 
 void ori_wait_note_text(const struct ori_wait_note *n, char *text, size_t length)
 {
-	if (n->what >= ORI_WAIT_P2P)
+	if (n->what == ORI_WAIT_SHRINK)
+		snprintf(text, length, "oriel_comm_shrink, agreement %" PRIu64, n->expected);
+	else if (n->what >= ORI_WAIT_SHRINK)
+		snprintf(text, length, "%s",
+			 n->what == ORI_WAIT_GROW ? "oriel_comm_grow" : "oriel_comm_merge");
+	else if (n->what >= ORI_WAIT_P2P)
 		report_p2p_text(n, text, length);
 	else if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
 		snprintf(text, length, "%s", ori_call_name(n->id));
@@ -80,8 +85,8 @@ static void report_one(const struct ori_wait_note *note, int thread)
 
 	if (thread)
 		snprintf(who, sizeof(who), "thread %d", thread);
-	if (note->what == ORIEL_DEV_NIC)
-		snprintf(peer, sizeof(peer), "a NIC");
+	if (ori_wait_outside(note))
+		snprintf(peer, sizeof(peer), "%s", ori_wait_outside(note));
 	else if (note->peer != ORIEL_DEV_NO_RANK)
 		snprintf(peer, sizeof(peer), "rank %u", note->peer);
 	ori_wait_note_text(note, text, sizeof(text));

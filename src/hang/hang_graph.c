@@ -36,8 +36,8 @@ static bool graph_has_arrived(const struct ori_hang_comm *comm, unsigned peer,
 bool ori_hang_wait_is_for(const struct ori_hang_comm *comm, unsigned rank,
 			  const struct ori_hang_wait *wait, unsigned peer)
 {
-	/* The peer need not do anything for that. */
-	if (peer == rank || wait->note.what == ORIEL_DEV_NIC)
+	/* The peer need not do anything for the latter. */
+	if (peer == rank || ori_wait_outside(&wait->note))
 		return false;
 	if (wait->note.peer != ORIEL_DEV_NO_RANK)
 		return wait->note.peer == peer;

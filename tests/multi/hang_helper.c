@@ -8,7 +8,9 @@
  * handler of SIGUSR2 of the program's own. "p2p": each rank receives by an endpoint from the next
  * one, which sends nothing; "control": the same with control messages. "both": rank 0 receives by
  * an endpoint, and rank 1 waits for a signal. "send": rank 0 sends and drains, and rank 1 computes.
- * "nic": rank 0 signals rank 1 for ever, each time until its NIC has done so.
+ * "nic": rank 0 signals rank 1 for ever, each time until its NIC has done so. "shrink": as "comm",
+ * in a shrink. "grow": all ranks await a new one. "merge": they await the ranks that invite them,
+ * which rank 0 plays and do not grow.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -54,6 +56,16 @@ static void signal_for_ever(const struct oriel_dev_window *d, uint32_t peer)
 	while (oriel_dev_wait_local(d, me, ticket, 0) == ORIEL_OK);
 }
 
+/* Rank 2 computes, and does not come. */
+static void shrink(struct oriel_comm *comm, struct oriel_window *window)
+{
+	struct oriel_comm *survivors;
+
+	oriel_comm_abort(comm, "it shrinks");
+	MUST(oriel_window_destroy(window) == ORIEL_OK);
+	(void)oriel_comm_shrink(comm, NULL, &survivors);
+}
+
 /* A test kills it. */
 static void compute(void)
 {
@@ -86,14 +98,18 @@ int main(int argc, char **argv)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
 	struct oriel_dev_window d;
+	struct oriel_comm_attr attr = {.size = sizeof(attr)};
+	struct oriel_invitation invitation;
 	struct oriel_window *window;
-	struct oriel_comm *comm;
+	struct oriel_comm *comm, *alone, *made;
 	unsigned rank, size;
 
 	MUST(argc == 2);
 	if (strcmp(argv[1], "handler") == 0)
 		take_signal();
-	MUST(oriel_comm_create(NULL, NULL, &comm) == ORIEL_OK);
+	if (strcmp(argv[1], "shrink") == 0)
+		attr.flags = ORIEL_COMM_SHRINK;
+	MUST(oriel_comm_create(NULL, &attr, &comm) == ORIEL_OK);
 	MUST(oriel_window_create(comm, NULL, &window) == ORIEL_OK);
 	MUST(oriel_window_device(window, &d) == ORIEL_OK);
 	rank = oriel_comm_rank(comm);
@@ -116,10 +132,23 @@ int main(int argc, char **argv)
 		signal_for_ever(&d, 1);
 	else if (strcmp(argv[1], "any") == 0 && rank == 0)
 		(void)oriel_dev_wait_signal(&d, me, 5, ORIEL_GE, 2, 0);
-	else if (rank == 2 || strcmp(argv[1], "any") == 0 || strcmp(argv[1], "nic") == 0)
+	else if (strcmp(argv[1], "grow") == 0) {
+		if (rank == 0)
+			MUST(oriel_comm_invite(comm, &invitation) == ORIEL_OK);
+		(void)oriel_comm_grow(comm, 1, NULL, &made);
+	} else if (strcmp(argv[1], "merge") == 0) {
+		memset(&invitation, 0, sizeof(invitation));
+		/* A part of its own, so that it is not the same communicator. */
+		MUST(oriel_comm_split(comm, rank, 0, NULL, &alone) == ORIEL_OK);
+		if (rank == 0)
+			MUST(oriel_comm_invite(alone, &invitation) == ORIEL_OK);
+		(void)oriel_comm_merge(comm, &invitation, NULL, &made);
+	} else if (rank == 2 || strcmp(argv[1], "any") == 0 || strcmp(argv[1], "nic") == 0)
 		compute();
 	else if (strcmp(argv[1], "comm") == 0)
 		(void)oriel_comm_barrier(comm);
+	else if (strcmp(argv[1], "shrink") == 0)
+		shrink(comm, window);
 	else
 		(void)oriel_dev_barrier(&d, me, 3, 0);
 	return 1;

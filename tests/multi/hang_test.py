@@ -90,6 +90,29 @@ class Hang(unittest.TestCase):
     def test_a_missing_rank_of_a_call_by_the_bootstrap_is_named(self):
         self.check_missing_rank_2(self.start("comm", "--nodes", "2"), "oriel_comm_barrier", [2])
 
+    def test_a_missing_rank_of_a_shrink_is_named(self):
+        pids = self.start("shrink")
+        code, comm = self.until(pids[0], lambda c: self.waits(c) == [[2], [0], [], [0]])
+        self.assertEqual((code, comm["awaited"]), (3, [2]))
+        self.assertEqual(comm["ranks"][3]["waits"][0]["text"], "oriel_comm_shrink, agreement 1")
+        self.assertRegex(self.hang(pids[3])[1], rf"(?m)^    thread {pids[0]} has waited \d+\.\d s for rank 2: "
+                                                "oriel_comm_shrink, agreement 1$")
+
+    def check_outside(self, mode, whom, call):
+        pids = self.start(mode, ranks=2)
+        end = time.monotonic() + DEADLINE
+        line = rf"(?m)^    thread {pids[0]} has waited \d+\.\d s for {whom}: {call}$"
+        while not re.search(line, self.hang(pids[1])[1]):
+            self.assertLess(time.monotonic(), end, self.hang(pids[1])[1])
+            time.sleep(0.05)
+        self.assertRegex(self.hang(pids[0])[1], rf"(?m)^    thread {pids[1]} has waited \d+\.\d s for rank 0: {call}$")
+
+    def test_a_wait_for_new_ranks_is_shown(self):
+        self.check_outside("grow", "new ranks", "oriel_comm_grow")
+
+    def test_a_wait_for_the_ranks_that_invite_is_shown(self):
+        self.check_outside("merge", "the ranks that invite", "oriel_comm_merge")
+
     def test_ranks_that_wait_for_each_other_are_a_cycle(self):
         pids = self.start("signals", ranks=2)
         code, comm = self.until(pids[0], lambda c: all(r["waits"] for r in c["ranks"]))
