@@ -3,6 +3,7 @@
  * A rank of a job of two that outsiders flood: outsider_rank FOLDER. Before each phase rank 1 waits
  * for the file FOLDER/PHASE, while rank 0 is in the phase already and waits for rank 1.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,54 @@ static void talk(struct oriel_comm *comm)
 	must("p2p", oriel_p2p_context_destroy(ctx));
 }
 
+/* Both are left; the listeners of both are open from the beginning of the job. */
+static struct oriel_comm *shrink(struct oriel_comm *comm)
+{
+	struct oriel_comm *survivors;
+
+	begin("shrink");
+	must("shrink", oriel_comm_shrink(comm, NULL, &survivors));
+	must("shrink", oriel_comm_destroy(comm));
+	must("shrink", oriel_comm_barrier(survivors));
+	say("ends", "shrink");
+	return survivors;
+}
+
+static void *be_new(void *invitation)
+{
+	struct oriel_comm *grown;
+
+	must("grow", oriel_comm_join(invitation, NULL, &grown));
+	must("grow", oriel_comm_barrier(grown));
+	must("grow", oriel_comm_destroy(grown));
+	return NULL;
+}
+
+/* The new rank is a thread of rank 1. */
+static void grow(struct oriel_comm *comm)
+{
+	struct oriel_invitation mine = {{0}}, all[2];
+	struct oriel_comm *grown;
+	pthread_t thread;
+
+	if (rank == 0)
+		must("grow", oriel_comm_invite(comm, &mine));
+	must("grow", oriel_comm_all_gather(comm, &mine, all, sizeof(mine)));
+	begin("grow");
+	if (rank == 1 && pthread_create(&thread, NULL, be_new, &all[0]) != 0)
+		must("grow", ORIEL_ERR_NOMEM);
+	must("grow", oriel_comm_grow(comm, 1, NULL, &grown));
+	must("grow", oriel_comm_barrier(grown));
+	say("ends", "grow");
+	must("grow", oriel_comm_destroy(grown));
+	if (rank == 1)
+		pthread_join(thread, NULL);
+}
+
 static void job(const char *join)
 {
+	struct oriel_comm_attr may_shrink = {.size = sizeof(may_shrink),
+					     .flags = ORIEL_COMM_SHRINK};
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
 	struct oriel_bootstrap b;
 	struct oriel_window *window;
@@ -104,7 +151,7 @@ static void job(const char *join)
 		return;
 	}
 	begin("comm");
-	must("comm", oriel_comm_create(&b, NULL, &comm));
+	must("comm", oriel_comm_create(&b, &may_shrink, &comm));
 	say("ends", "comm");
 	begin("window");
 	must("window", oriel_window_create(comm, &attr, &window));
@@ -112,6 +159,8 @@ static void job(const char *join)
 	run(comm, window);
 	talk(comm);
 	must("window", oriel_window_destroy(window));
+	comm = shrink(comm);
+	grow(comm);
 	must("comm", oriel_comm_destroy(comm));
 	oriel_bootstrap_close(&b);
 }

@@ -25,7 +25,7 @@ DELAY = 1        # seconds by which outsiders may delay a phase; a late run is r
 RUNS = 3
 # Fewer descriptors than the outsiders hold connections: who accepts all of them has none left.
 LIMITED = ["prlimit", "--nofile=256"]
-PHASES = ["join", "comm", "window", "run", "p2p", "second"]
+PHASES = ["join", "comm", "window", "run", "p2p", "shrink", "grow", "second"]
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 OTHER_USER = "65534"
 
