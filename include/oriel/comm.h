@@ -224,9 +224,9 @@ enum oriel_status oriel_comm_shrink(struct oriel_comm *comm, const struct oriel_
  * Local; any thread. May a rank write to memory of the caller after oriel_comm_shrink() was
  * refused? *@rank is the lowest suspect that maps a part of [@address, @address + @length), which
  * the caller had shared as a region or a window of @comm, or had as the buffer of an endpoint to
- * that rank: the memory must not be used again before that process has ended. Else *@rank is ORIEL_NO_RANK, as it is for all memory once @comm was
- * shrunk. Memory that a window had allocated itself is not used again. Not while another thread
- * shrinks @comm.
+ * that rank: the memory must not be used again before that process has ended. Else *@rank is
+ * ORIEL_NO_RANK, as it is for all memory once @comm was shrunk. Memory that a window had allocated
+ * itself is not used again. Not while another thread shrinks @comm.
  */
 enum oriel_status oriel_comm_unsafe(const struct oriel_comm *comm, const void *address,
 				    size_t length, unsigned *rank);
