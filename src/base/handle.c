@@ -16,7 +16,16 @@
 #include "base/error.h"
 #include "base/fork.h"
 
-#ifdef __SANITIZE_ADDRESS__
+/* clang 14 has a feature in place of gcc's macro. */
+#if defined(__SANITIZE_ADDRESS__)
+#define HANDLE_HAS_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HANDLE_HAS_ASAN
+#endif
+#endif
+
+#ifdef HANDLE_HAS_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
 #else
