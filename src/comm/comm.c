@@ -635,6 +635,9 @@ void ori_comm_discard(struct oriel_comm *made)
 	struct ori_error error;
 
 	ori_error_save(&error);
+	/* Others are not in its destroy, and wait for what this rank does afterwards. */
+	if (ori_comm_is_well(made))
+		ori_comm_break_all(made, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, made->rank, 0);
 	(void)oriel_comm_destroy(made);
 	ori_error_restore(&error);
 }

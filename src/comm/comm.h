@@ -222,7 +222,9 @@ enum oriel_status ori_comm_create_on(const struct oriel_bootstrap *bootstrap,
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
-/* Destroys @made, which is no communicator of the others; the last error stays. */
+/*
+ * Destroys @made, which not all ranks keep, without waiting for any of them; the last error stays.
+ */
 void ori_comm_discard(struct oriel_comm *made);
 
 /*
