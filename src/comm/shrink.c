@@ -203,6 +203,9 @@ static enum oriel_status shrink_meet(struct shrink *s, struct oriel_comm **made)
 static enum oriel_status shrink_agree(struct shrink *s, enum oriel_status status,
 				      ori_vote_choose *choose, struct ori_vote_value *value)
 {
+	/* The others get the text: it says whose it is. */
+	if (status != ORIEL_OK)
+		status = ori_fail(status, "rank %u: %s", s->comm->rank, oriel_last_error());
 	status = ori_vote_agree(s->vote, status, choose, s, value);
 	s->is_out |= status != ORIEL_OK;
 	ori_error_clean(value->text, sizeof(value->text));
