@@ -194,16 +194,15 @@ static enum oriel_status host_judge(const struct oriel_comm *comm,
 	return ORIEL_OK;
 }
 
-/* Without memory the connection ends, and the newcomer fails. */
-static void host_admit(struct oriel_comm *comm, struct ori_net_pending *arrived,
-		       const struct ori_grow_hello *hello)
+static enum oriel_status host_admit(struct oriel_comm *comm, struct ori_net_pending *arrived,
+				    const struct ori_grow_hello *hello)
 {
 	struct ori_invite *invite = comm->invite;
 	struct host_newcomer **end = &invite->newcomers, *n = calloc(1, sizeof(*n));
 	char name[HOST_TEXT];
 
 	if (!n)
-		return;
+		return ori_fail_nomem(sizeof(*n), "a new rank");
 	n->hello = *hello;
 	ori_net_open(&n->conn, -1, NULL);
 	ori_net_move(&n->conn, &arrived->conn);
@@ -214,34 +213,45 @@ static void host_admit(struct oriel_comm *comm, struct ori_net_pending *arrived,
 	(void)ori_net_send(&n->conn, ORI_GROW_WAIT, NULL, 0);
 	host_name(hello, name, sizeof(name));
 	ori_log_rank(ORIEL_LOG_INFO, comm->rank, "%s comes to join the communicator", name);
+	return ORIEL_OK;
 }
 
-static void host_serve(struct oriel_comm *comm, unsigned count)
+/* A process that is rejected is no failure, unless this rank lacks memory for it. */
+static enum oriel_status host_decide(struct oriel_comm *comm, struct ori_net_pending *arrived,
+				     const struct ori_grow_hello *hello, unsigned awaited)
+{
+	enum oriel_status status = host_judge(comm, hello, awaited);
+	bool may_join = status == ORIEL_OK;
+
+	if (may_join)
+		status = host_admit(comm, arrived, hello);
+	if (status != ORIEL_OK)
+		host_reject(comm->invite, arrived, hello, status);
+	return may_join ? status : ORIEL_OK;
+}
+
+static enum oriel_status host_serve(struct oriel_comm *comm, unsigned count)
 {
 	struct ori_invite *invite = comm->invite;
 	struct ori_net_pending *arrived;
 	struct ori_grow_hello hello;
+	enum oriel_status status = ORIEL_OK;
 	struct ori_frame frame;
-	enum oriel_status status;
 	const char *doubt;
 
 	ori_net_listener_serve(&invite->listener);
-	while ((arrived = ori_net_listener_next(&invite->listener))) {
+	while (status == ORIEL_OK && (arrived = ori_net_listener_next(&invite->listener))) {
 		memset(&hello, 0, sizeof(hello));
-		status = ori_net_take(&arrived->conn, &frame, &hello, sizeof(hello));
-		doubt = status == ORIEL_OK ? ori_grow_hello_doubt(&frame, &hello)
-					   : "its hello is malformed";
-		if (doubt) {
+		doubt = "its hello is malformed";
+		if (ori_net_take(&arrived->conn, &frame, &hello, sizeof(hello)) == ORIEL_OK)
+			doubt = ori_grow_hello_doubt(&frame, &hello);
+		if (doubt)
 			ori_net_listener_warn(&invite->listener, arrived->from, doubt);
-		} else {
-			status = host_judge(comm, &hello, count - invite->came);
-			if (status == ORIEL_OK)
-				host_admit(comm, arrived, &hello);
-			else
-				host_reject(invite, arrived, &hello, status);
-		}
+		else
+			status = host_decide(comm, arrived, &hello, count - invite->came);
 		ori_net_pending_free(arrived);
 	}
+	return status;
 }
 
 static void host_reassure(struct ori_invite *invite)
@@ -345,12 +355,13 @@ enum oriel_status ori_invite_await(struct oriel_comm *comm, unsigned count, uint
 	invite->listener.refused = 0;
 	invite->begun = ori_clock_ns();
 	while (status == ORIEL_OK) {
-		host_serve(comm, count);
+		status = host_serve(comm, count);
 		host_drop_lost(comm);
 		host_reassure(invite);
-		if (invite->came == count)
+		if (status == ORIEL_OK && invite->came == count)
 			return ORIEL_OK;
-		status = ori_comm_check(comm);
+		if (status == ORIEL_OK)
+			status = ori_comm_check(comm);
 		if (status == ORIEL_OK && ori_deadline_passed(deadline))
 			status = host_late(comm, count);
 		if (status == ORIEL_OK)
