@@ -134,6 +134,9 @@ static enum oriel_status newcomer_try(struct newcomer *n, const struct ori_addre
 		      errno == ECONNREFUSED;
 	if (status == ORIEL_OK || status == ORIEL_ERR_PEER)
 		return status == ORIEL_OK ? status : ORIEL_AGAIN;
+	if (status != ORIEL_ERR_PROTOCOL && status != ORIEL_ERR_AUTH)
+		return ori_fail(status, "no connection with rank 0 of the communicator at %s: %s",
+				ori_endpoint_text(address, where), oriel_status_text(status));
 	return ori_fail(status == ORIEL_ERR_PROTOCOL ? ORIEL_ERR_AUTH : status,
 			"%s is not the process that has made this invitation: the key differs, or "
 			"bytes were altered on the way",
