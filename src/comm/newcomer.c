@@ -31,6 +31,8 @@
 
 #define NEWCOMER_TICK_NS 50000000u
 #define NEWCOMER_PAUSE_NS 200000000u              /* before all addresses are tried again */
+#define NEWCOMER_QUIET_NS UINT64_C(2000000000)    /* rank 0 shows each second that it waits */
+#define NEWCOMER_REASON_NS UINT64_C(2000000000)   /* at least, for why it has failed */
 #define NEWCOMER_PATIENCE_NS UINT64_C(3000000000) /* with an address of TCP */
 
 /* The leader of a group passes it on to all of it. It goes over the wire as it is. */
@@ -49,8 +51,10 @@ struct newcomer {
 	struct ori_host host; /* of this rank */
 	unsigned rank, size;  /* in the group */
 	uint64_t begun, timeout_ns, deadline;
-	bool is_awaited; /* rank 0 of the communicator has taken it in */
+	bool is_awaited;   /* rank 0 of the communicator has taken it in */
+	uint64_t heard_at; /* ns: the last frame of rank 0 before the result */
 	struct ori_grow_welcome welcome;
+	uint64_t met_until; /* the deadline of all that follows the welcome at rank 0 */
 	struct ori_tls_context *tls;
 	struct ori_net_conn conn;
 };
@@ -85,6 +89,13 @@ static enum oriel_status newcomer_poll(const struct newcomer *n, int fd, short e
 
 static enum oriel_status newcomer_late(const struct newcomer *n)
 {
+	uint64_t quiet_ns = ori_clock_ns() - n->heard_at;
+
+	/* Behind a welcome it awaits no other. */
+	if (n->is_awaited && (n->welcome.size || quiet_ns > NEWCOMER_QUIET_NS))
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"rank 0 of the communicator has said nothing for %.1f s",
+				(double)quiet_ns / 1e9);
 	if (n->is_awaited)
 		return ori_fail(ORIEL_ERR_TIMEOUT,
 				"the communicator still awaits other new ranks after %g s",
@@ -264,12 +275,14 @@ static enum oriel_status newcomer_await(struct newcomer *n)
 		status = newcomer_hear(n, &frame, &body);
 		if (status != ORIEL_OK)
 			return status;
+		n->heard_at = ori_clock_ns();
 		if (frame.type != ORI_GROW_WAIT || frame.length)
 			break;
 		n->is_awaited = true;
 	}
 	if (ori_grow_welcome_is_valid(&frame, &body.welcome, n->size)) {
 		n->welcome = body.welcome;
+		n->met_until = ori_deadline(n->welcome.timeout_ns);
 		status = newcomer_check_key(n);
 	} else {
 		status = newcomer_read_done(&frame, &body.done);
@@ -376,6 +389,7 @@ static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status stat
 				      struct oriel_comm *made)
 {
 	bool is_caused = status == ORIEL_ERR_PEER || status == ORIEL_ERR_TIMEOUT;
+	uint64_t reason = ori_deadline(NEWCOMER_REASON_NS);
 	struct ori_grow_done done;
 	struct ori_frame frame;
 	enum oriel_status heard, theirs;
@@ -387,13 +401,16 @@ static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status stat
 		oriel_status_name(status));
 	(void)ori_net_send(&n->conn, ORI_GROW_RESULT, &done, sizeof(done));
 	n->deadline = ori_deadline(n->welcome.timeout_ns);
+	/* Rank 0 may know the cause, but what it waits for began with the welcome, too. */
+	if (status != ORIEL_OK)
+		n->deadline = n->met_until > reason ? n->met_until : reason;
 	heard = theirs = newcomer_hear(n, &frame, &done);
 	if (heard != ORIEL_OK && status == ORIEL_OK)
 		newcomer_abort(heard, made);
 	if (heard == ORIEL_OK)
 		theirs = newcomer_read_done(&frame, &done);
-	/* A rank 0 that says nothing knows no other cause. */
-	is_caused &= heard != ORIEL_ERR_TIMEOUT && theirs != ORIEL_ERR_PEER;
+	/* A rank 0 that says nothing knows no other cause; one that is lost is the cause. */
+	is_caused &= heard != ORIEL_ERR_TIMEOUT;
 	if (status == ORIEL_OK || (is_caused && theirs != ORIEL_OK))
 		return theirs;
 	ori_error_restore(&own);

@@ -190,6 +190,14 @@ class Grow:
                 self.plays(members, 0)
                 self.leave(members)
 
+    def test_rank_0_is_lost_where_they_meet(self):
+        members = self.job(doomed=0, text=[f"rank {self.size} at "])
+        invitation = self.invite(members[0])
+        self.all_say(members, "grow 1")
+        new = self.newcomer(100, invitation)
+        self.all_answer(members[1:], "^ORIEL_ERR_PEER .*rank 0 exited")
+        self.assertRegex(new.line(), "^ORIEL_ERR_PEER rank 0 of the communicator exited")
+
     def test_a_rank_that_stops_is_noticed_without_a_limit(self):
         """Rank 0, or a new rank; the others have no limit but ORIEL_HEARTBEAT."""
         endless = {"ORIEL_TIMEOUT": "infinite", "ORIEL_HEARTBEAT": "3"}
@@ -324,6 +332,13 @@ class Meet(Grow, unittest.TestCase):
         new = [self.newcomer(name, invitation) for name in (100, 101)]
         self.all_answer(members + new, "^ORIEL_OK ")
         self.leave(members + new)
+
+    def test_a_rank_0_that_stops_is_named_at_the_limit(self):
+        members = self.job(doomed=0, text=["comes to join", "stop"], ORIEL_TIMEOUT=SHORT)
+        invitation = self.invite(members[0])
+        self.all_say(members, "grow 2")
+        new = self.newcomer(100, invitation, ORIEL_TIMEOUT=SHORT)
+        self.assertRegex(new.line(), "^ORIEL_ERR_TIMEOUT rank 0 of .* has said nothing for")
 
     def test_a_used_invitation_is_of_no_use(self):
         members = self.job()
