@@ -26,7 +26,7 @@
 
 struct job {
 	struct oriel_bootstrap bootstrap;
-	struct oriel_comm *comm, *part;
+	struct oriel_comm *comm, *part, *grown;
 	struct oriel_region *region;
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
@@ -41,7 +41,8 @@ struct job {
 	unsigned rank, size;
 	bool is_p2p; /* loops move bytes by endpoints */
 	bool is_victim;
-	bool is_device; /* the last call was of a device function */
+	bool is_device;  /* the last call was of a device function */
+	bool is_growing; /* the part fails, or what it has grown to */
 	long steps;
 	unsigned round;
 	const char *phase; /* that is to fail */
@@ -78,7 +79,11 @@ static enum oriel_status join(struct job *j)
 
 static enum oriel_status comm_create(struct job *j)
 {
-	enum oriel_status status = oriel_comm_create(&j->bootstrap, NULL, &j->comm);
+	const struct oriel_comm_attr shrinking = {.size = sizeof(shrinking),
+						  .flags = ORIEL_COMM_SHRINK};
+	bool shrinks = strcmp(j->phase, "shrink") == 0;
+	enum oriel_status status =
+		oriel_comm_create(&j->bootstrap, shrinks ? &shrinking : NULL, &j->comm);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -90,6 +95,55 @@ static enum oriel_status comm_create(struct job *j)
 static enum oriel_status comm_split(struct job *j)
 {
 	return oriel_comm_split(j->comm, 0, 0, NULL, &j->part);
+}
+
+/* Without the victim, if that fails before the others have agreed. */
+static enum oriel_status comm_shrink(struct job *j)
+{
+	struct oriel_comm *survivors;
+	enum oriel_status status = oriel_comm_shrink(j->comm, NULL, &survivors);
+
+	if (status != ORIEL_OK)
+		return status;
+	(void)oriel_comm_destroy(j->comm);
+	j->comm = survivors;
+	return ORIEL_OK;
+}
+
+/* The ranks from @first on are new to a part of those before; their ranks there are the same. */
+static enum oriel_status take_in(struct job *j, unsigned first, bool merges)
+{
+	struct oriel_invitation mine = {{0}}, all[RANKS_MAX];
+	enum oriel_status status = oriel_comm_split(j->comm, j->rank >= first, 0, NULL, &j->part);
+
+	if (status != ORIEL_OK)
+		return status;
+	j->is_growing = true;
+	arm(j);
+	if (j->rank == 0)
+		status = oriel_comm_invite(j->part, &mine);
+	if (status != ORIEL_OK)
+		oriel_comm_abort(j->comm, "no invitation");
+	else
+		status = oriel_comm_all_gather(j->comm, &mine, all, sizeof(mine));
+	if (status != ORIEL_OK)
+		return status;
+	if (j->rank < first)
+		return oriel_comm_grow(j->part, j->size - first, NULL, &j->grown);
+	return merges ? oriel_comm_merge(j->part, &all[0], NULL, &j->grown)
+		      : oriel_comm_join(&all[0], NULL, &j->grown);
+}
+
+/* The last rank comes alone. */
+static enum oriel_status comm_grow(struct job *j)
+{
+	return take_in(j, j->size - 1, false);
+}
+
+/* All but rank 0 come as a group. */
+static enum oriel_status comm_merge(struct job *j)
+{
+	return take_in(j, 1, true);
 }
 
 static enum oriel_status region_share(struct job *j)
@@ -392,6 +446,9 @@ static enum oriel_status comm_destroy(struct job *j)
 	status = oriel_region_unregister(j->region);
 	j->region = NULL;
 	if (status == ORIEL_OK)
+		status = oriel_comm_destroy(j->grown);
+	j->grown = NULL;
+	if (status == ORIEL_OK)
 		status = oriel_comm_destroy(j->part);
 	j->part = NULL;
 	if (status == ORIEL_OK)
@@ -414,12 +471,15 @@ static const struct phase {
 	const char *name;
 	enum oriel_status (*run)(struct job *j);
 	enum when when; /* ALONE: only where it is to fail */
-	bool is_loop;   /* arms by itself */
+	bool arms;      /* by itself: a loop */
 	bool is_end;    /* no rank waits for the others afterwards */
 } phases[] = {
 	{"join", join, ALWAYS, false, false},
 	{"comm_create", comm_create, ALWAYS, false, false},
 	{"comm_split", comm_split, ALONE, false, false},
+	{"shrink", comm_shrink, ALONE, false, false},
+	{"grow", comm_grow, ALONE, true, false},
+	{"merge", comm_merge, ALONE, true, false},
 	{"region_share", region_share, ALONE, false, false},
 	{"window_create", window_create, ALWAYS, false, false},
 	{"put", loop_of_puts, ALONE, true, false},
@@ -440,16 +500,25 @@ static const struct phase {
 
 #define PHASES (sizeof(phases) / sizeof(phases[0]))
 
+/* That in which a call may have failed. */
+static struct oriel_comm *comm_of(const struct job *j)
+{
+	if (j->grown)
+		return j->grown;
+	return j->is_growing ? j->part : j->comm;
+}
+
 static void report(const struct job *j, enum oriel_status status, const char *phase, double took)
 {
 	struct oriel_health health = {.size = sizeof(health), .rank = -1};
 	const char *own = status == ORIEL_OK ? "" : oriel_last_error();
+	struct oriel_comm *comm = comm_of(j);
 	char text[512] = "";
 
 	/* Reading the health leaves the last error as it is. */
 	if (j->is_device)
 		own = "device";
-	if (j->comm && oriel_comm_health(j->comm, &health) == ORIEL_OK && health.status != ORIEL_OK)
+	if (comm && oriel_comm_health(comm, &health) == ORIEL_OK && health.status != ORIEL_OK)
 		oriel_health_text(&health, text, sizeof(text));
 	printf("END %s %s %.1f|%s|%s|%d\n", oriel_status_name(status), phase, took, own, text,
 	       health.rank);
@@ -465,6 +534,7 @@ static void leave(struct job *j)
 	oriel_scatter_destroy(j->scatter);
 	oriel_window_destroy(j->window);
 	oriel_region_unregister(j->region);
+	oriel_comm_destroy(j->grown);
 	oriel_comm_destroy(j->part);
 	oriel_comm_destroy(j->comm);
 	oriel_bootstrap_close(&j->bootstrap);
@@ -477,7 +547,7 @@ static enum oriel_status run_phase(struct job *j, const struct phase *p, bool is
 {
 	enum oriel_status status;
 
-	if (is_target && !p->is_loop)
+	if (is_target && !p->arms)
 		arm(j);
 	status = p->run(j);
 	if (!is_target)
@@ -485,7 +555,7 @@ static enum oriel_status run_phase(struct job *j, const struct phase *p, bool is
 	disarm(j);
 	/* A phase that is over for a rank is not over for all. */
 	if (status == ORIEL_OK && !p->is_end)
-		status = j->comm ? oriel_comm_barrier(j->comm) : comm_create(j);
+		status = j->comm ? oriel_comm_barrier(comm_of(j)) : comm_create(j);
 	return status;
 }
 

@@ -20,13 +20,16 @@ FOREIGN = re.compile("ORIEL_|KILL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MAS
 LIMIT, TOO_LATE = 3, 60  # seconds: ORIEL_TIMEOUT, and when a rank hangs
 SIZE = 3
 PHASES = ["join", "comm_create", "comm_split", "region_share", "window_create",
-          "collective_create", "p2p_connect"]
+          "collective_create", "p2p_connect", "shrink", "grow", "merge"]
 PATHS = {  # and the rank that fails
     "mapped": ({}, 1),
     "nodes": ({}, 1),
     "keyed": ({"ORIEL_JOB_KEY": "0123456789abcdef" * 4}, 0),
     "proxied": ({"ORIEL_POST": "proxy"}, 2),
 }
+# Rank 0 invites. The last rank is new in a grow; in a merge ranks 1 and 2 are a group that comes.
+VICTIMS = {("grow", "mapped"): 2}
+SIDES = {"grow": (0, 1), "merge": (1, 2)}  # ranks that get one status
 
 
 SHM = "/dev/shm"
@@ -71,9 +74,13 @@ class Run:
         self.limit = limit
         self.options, self.phase, self.path, self.number = options, phase, path, number
         self.more, self.victim = PATHS[path]
+        self.victim = VICTIMS.get((phase, path), self.victim)
         # Endpoints connect in pairs: the third rank waits for the one that the victim leaves alone.
-        who = r"\d+" if phase == "p2p_connect" else self.victim
-        self.culprit = re.compile(rf"\brank {who}\b")
+        # Ranks of a group have other numbers there.
+        who = r"\d+" if phase in ("p2p_connect", "merge") else self.victim
+        # A new rank that has not come is known to none.
+        self.culprit = re.compile(rf"\brank {who}\b" + (
+            r"|\b0 of \d new ranks came" if phase in SIDES and self.victim else ""))
         self.name = f"{limit} in {path}" if limit else f"call {number} of {phase}, {path}"
 
     def set_limit(self):
@@ -136,12 +143,22 @@ class Run:
             self.wrong.append(f"the rank has {status}")
         if status != "ORIEL_OK" and not text:
             self.wrong.append("the rank has no text")
+        if status == "ORIEL_ERR_NOMEM" and not re.search("[Mm]emory|thread", text):
+            self.wrong.append("the text says nothing of memory")
         length = re.search(r"no memory for (\d+) bytes", text)
         if length and int(length[1]) >> 36:
             self.wrong.append("the text is of memory that was freed")
-        if status != "ORIEL_OK" and all(end[1] == "ORIEL_OK" for rank, end in enumerate(self.ends)
-                                        if rank != self.victim):
+        others = {end[1] for rank, end in enumerate(self.ends) if rank != self.victim}
+        if self.phase == "shrink":  # without the rank, too
+            if len(others) > 1:
+                self.wrong.append(f"the other ranks have {others}")
+        elif status != "ORIEL_OK" and others == {"ORIEL_OK"}:
             self.wrong.append("the other ranks go on")
+        # Where the rank failed before that call, the others have lost it.
+        side = {self.ends[rank][1] for rank in SIDES.get(self.phase, ())} - {
+            "ORIEL_ERR_PEER", "ORIEL_ERR_ABORTED"}
+        if len(side) > 1:
+            self.wrong.append(f"ranks of one side have {side}")
         for rank, end in enumerate(self.ends):
             if rank != self.victim and end[1] != "ORIEL_OK" and not self.culprit.search(end[2]):
                 self.wrong.append(f"rank {rank} does not name rank {self.victim}")
