@@ -47,6 +47,14 @@ PHASES = {  # steps of libc to choose from, counted once
     "collective_create": 40, "collective_run": 20, "p2p_connect": 60, "p2p_transfer": 20,
     "window_destroy": 20, "comm_destroy": 80, "bootstrap_close": 10,
 }
+# No part of the default: new communicators of those that are left, and of these and new ranks.
+REGROUPS = {"shrink": 80, "grow": 80, "merge": 80}
+REGROUPED = {  # statuses, besides
+    # The others go on without the victim, unless it stands still and maps their memory.
+    "shrink": {OK, "ORIEL_ERR_STATE"},
+    # Those of one side know the victim, those of the other that none comes, or answers.
+    "grow": {PEER, TIMEOUT}, "merge": {PEER, TIMEOUT},
+}
 # A rank may have left before the victim fails, or need nothing of it any more.
 ENDS = {"window_destroy", "comm_destroy", "bootstrap_close"}
 # Sockets may be of no use any more when they are closed; through memory the ranks may be faster.
@@ -67,7 +75,7 @@ class Cell:
         draw = random.Random(f"{options.seed} {fault} {phase} {path}")
         self.options, self.fault, self.phase, self.path = options, fault, phase, path
         self.victim = draw.randrange(SIZE)
-        self.steps = draw.randint(1, PHASES[phase])
+        self.steps = draw.randint(1, (PHASES | REGROUPS)[phase])
         # Without a limit the others wait for a rank that has not come, or has stopped before.
         if options.heartbeat and phase == "join":
             self.steps = 1000000  # where it has joined
@@ -184,6 +192,8 @@ class Cell:
         late = 1.5 * HEARTBEAT + 0.5 if self.options.heartbeat else LATE
         if self.options.heartbeat and self.phase not in MUST_DIE:
             late = LATE_IN_BOOT
+        if self.phase in REGROUPS:  # several waits
+            late *= 2
         self.is_late |= float(took) > late or float(done[1]) > late
         if rank == self.victim and self.fault in ("socket", "cut"):
             return  # it misses all others
@@ -193,6 +203,8 @@ class Cell:
         if self.phase in ENDS or (self.fault == "socket" and
                                   (self.phase not in MUST_DIE or self.path == "mapped")):
             allowed.add(OK)
+        if self.phase in REGROUPS and self.fault != "cont":
+            allowed |= REGROUPED[self.phase]
         if status not in allowed:
             self.wrong.append(f"rank {rank} has {status}")
         # A victim without sockets lives, and says the same of its peers: both ends are right.
@@ -201,6 +213,11 @@ class Cell:
 
     def check_blame(self, rank, text, health, blamed):
         """The last error of a rank and its health, which need not agree in words: a caller may read either."""
+        # In the group of new ranks that merges the victim has a number of its own.
+        names = {self.victim, self.victim - 1} if self.phase == "merge" else {self.victim}
+        others = r"\brank 0 of the communicator\b|\b0 of \d new ranks came" \
+                 r"|\bthe ranks of the communicator did not call"
+        regroups = self.phase in ("grow", "merge")
         # A device function has no text; without a communicator there is no health.
         for name, said in (("text", "" if text == "device" else text), ("health", health)):
             if not said:
@@ -208,14 +225,16 @@ class Cell:
             named = {int(number) for ranks in re.findall(r"\branks? (\d+(?:, \d+)*)", said)
                      for number in ranks.split(", ")}
             # A victim without sockets lives, and says the same of its peers: both ends are right.
-            if not (named if self.fault == "socket" else self.victim in named):
+            if regroups and re.search(others, said):
+                continue
+            if not (named if self.fault == "socket" else names & named):
                 self.wrong.append(f"the {name} of rank {rank} does not name rank {self.victim}")
             stopped = set(re.findall(r"\brank (\d+)(?: of \d+)? has not run", said))
-            if self.fault == "stop" and stopped - {str(self.victim)}:
+            if self.fault == "stop" and stopped - {str(name) for name in names}:
                 self.wrong.append(f"the {name} of rank {rank} blames a rank that runs")
         if text == "device" and not health:
             self.wrong.append(f"rank {rank} has neither a text nor a health")
-        if health and self.fault not in ("socket", "cut") and blamed != self.victim:
+        if health and self.fault not in ("socket", "cut") and not regroups and blamed != self.victim:
             self.wrong.append(f"the health of rank {rank} is of rank {blamed}")
 
     def text(self):
@@ -291,7 +310,8 @@ def main():
     parser.add_argument("--seed", default="1", help="chooses victims and steps")
     parser.add_argument("--sample", type=int, help="cells, of all that are named")
     parser.add_argument("--faults", type=names(FAULTS), default=[f for f in FAULTS if f != "cut"])
-    parser.add_argument("--phases", type=names(PHASES), default=list(PHASES))
+    parser.add_argument("--phases", type=names(PHASES | REGROUPS),
+                        default=list(PHASES))
     parser.add_argument("--paths", type=names(PATHS), default=list(PATHS))
     parser.add_argument("--heartbeat", action="store_true", help="no limit, but ORIEL_HEARTBEAT")
     parser.add_argument("--at-once", type=int, default=6)
