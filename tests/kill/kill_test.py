@@ -207,7 +207,6 @@ class Cell:
             allowed |= REGROUPED[self.phase]
         if status not in allowed:
             self.wrong.append(f"rank {rank} has {status}")
-        # A victim without sockets lives, and says the same of its peers: both ends are right.
         if status != OK:
             self.check_blame(rank, text, health, int(blamed))
 
