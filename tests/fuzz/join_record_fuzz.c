@@ -50,7 +50,8 @@ static void record_change(struct fuzz_input *in, struct ori_join_record *joins, 
 	}
 }
 
-static bool records_agree(const struct ori_join_record *joins, unsigned ranks)
+/* The status of their comparison: that of the first rank that differs from rank 0. */
+static enum oriel_status records_compare(const struct ori_join_record *joins, unsigned ranks)
 {
 	const struct ori_join_record *a = joins;
 
@@ -58,11 +59,13 @@ static bool records_agree(const struct ori_join_record *joins, unsigned ranks)
 		const struct ori_join_record *b = &joins[i];
 
 		if (a->device_version != b->device_version ||
-		    a->control_length != b->control_length || a->timeout_ns != b->timeout_ns ||
-		    a->connect != b->connect || a->flags != b->flags || a->rails != b->rails)
-			return false;
+		    a->control_length != b->control_length)
+			return ORIEL_ERR_VERSION;
+		if (a->timeout_ns != b->timeout_ns || a->connect != b->connect ||
+		    a->flags != b->flags || a->rails != b->rails)
+			return ORIEL_ERR_MISMATCH;
 	}
-	return true;
+	return ORIEL_OK;
 }
 
 /* Rank @rank reads the records; @path gets its path to each rank. */
@@ -107,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.left)
 		record_change(&in, joins, ranks);
 	status = ori_join_record_compare(joins, ranks);
-	FUZZ_CHECK(status == (records_agree(joins, ranks) ? ORIEL_OK : ORIEL_ERR_MISMATCH));
+	FUZZ_CHECK(status == records_compare(joins, ranks));
 	if (status != ORIEL_OK)
 		return 0;
 	for (unsigned i = 0; i < ranks; i++)
