@@ -210,12 +210,12 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
 
 /*
  * Notifies the peer and gives up what is not done: those requests end with
- * ORIEL_ERR_ABORTED, those of the peer with ORIEL_ERR_PEER. On return neither side touches memory
- * of any request. A caller that wants its operations to arrive drains first; where both do, they
- * meet between draining and this, by a message or a barrier. Blocks no longer than the peer takes
- * for its current copy. ORIEL_ERR_TIMEOUT: a mapped peer stood still within a write to memory here
- * for the context's timeout. Then the endpoint is broken but lives, its requests go on, and the
- * call is made again later. NULL is allowed.
+ * ORIEL_ERR_ABORTED, or with what has broken the endpoint, those of the peer with ORIEL_ERR_PEER.
+ * On return neither side touches memory of any request. A caller that wants its operations to
+ * arrive drains first; where both do, they meet between draining and this, by a message or a
+ * barrier. Blocks no longer than the peer takes for its current copy. ORIEL_ERR_TIMEOUT: a mapped
+ * peer stood still within a write to memory here for the context's timeout. Then the endpoint is
+ * broken but lives, its requests go on, and the call is made again later. NULL is allowed.
  */
 enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p);
 

@@ -11,8 +11,8 @@
 #include <oriel/bootstrap.h>
 
 /*
- * Its context. For a caller's table without one, a number that is no address of an object: ranks
- * may be threads that share the table.
+ * Its context. For a caller's table without one, a number for the table and the rank: ranks may be
+ * threads that share the table.
  */
 static inline const void *ori_bootstrap_parent(const struct oriel_bootstrap *bootstrap)
 {

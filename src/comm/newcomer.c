@@ -429,7 +429,9 @@ static enum oriel_status newcomer_share(struct newcomer *n, enum oriel_status st
 
 	if (!n->comm)
 		return status;
-	mine.welcome = n->welcome;
+	/* A group that may not have the key does not get it. */
+	if (status == ORIEL_OK)
+		mine.welcome = n->welcome;
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_MERGE, status);
 	places = ori_comm_scratch(n->comm, sizeof(mine));
 	status = ori_verdict_gather(n->comm, ORI_CALL_COMM_MERGE, &mine, places, sizeof(mine));

@@ -53,7 +53,7 @@ enum oriel_status ori_vote_open(struct oriel_comm *comm, struct ori_vote **out)
 /*
  * From the first agreement on a rank kills suspects or makes a communicator between two of them,
  * and has no beats: ORIEL_HEARTBEAT is a limit instead. It is twice the one of the waits in there,
- * so that a rank which waits for one that stands still comes in time.
+ * if the timeout is no shorter, so that a rank which waits for one that stands still comes in time.
  */
 static void vote_limit_next(struct ori_vote *v)
 {

@@ -65,7 +65,7 @@ enum oriel_status ori_vote_follow(struct ori_vote *v, unsigned leader)
 		ori_vote_lose(v, leader, VOTE_DEAD);
 	else if (status != ORIEL_OK && status != ORIEL_AGAIN)
 		return status;
-	else
+	else if (!p->out || status == ORIEL_AGAIN || !v->is_announced)
 		ori_vote_judge(v, leader);
 	/* Nothing is left to agree on; all have joined, and so know the decision before. */
 	if (!ori_vote_is_here(v, leader) && v->is_last && v->has_accepted) {
@@ -80,8 +80,11 @@ enum oriel_status ori_vote_follow(struct ori_vote *v, unsigned leader)
 	while (status == ORIEL_OK && p->out && !v->is_decided && !v->is_removed &&
 	       v->is_announced) {
 		status = ori_net_take(p->out, &frame, &value, sizeof(value));
-		if (status == ORIEL_AGAIN)
+		if (status == ORIEL_AGAIN) {
+			/* Not before: a leader that has ended may have said how it ended. */
+			ori_vote_judge(v, leader);
 			return ORIEL_OK;
+		}
 		if (status == ORIEL_OK && vote_obey(v, leader, &frame, &value)) {
 			ori_vote_hear(p);
 			continue;

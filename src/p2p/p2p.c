@@ -120,7 +120,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 {
 	struct oriel_p2p_attr attr;
 	struct oriel_p2p *p2p;
-	const void *group = NULL;
+	struct oriel_p2p_copy_group *group = NULL;
 	enum oriel_status status;
 
 	status = ori_p2p_read_attr(caller, &attr);
@@ -150,6 +150,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	if (status == ORIEL_OK)
 		status = p2p_fill(p2p);
 	if (status != ORIEL_OK) {
+		ori_copy_group_give_back(group);
 		p2p_free(p2p);
 		return status;
 	}
@@ -214,7 +215,8 @@ enum oriel_status ori_p2p_close(struct oriel_p2p *p2p, bool is_forced)
 					"on; call again",
 					p2p->peer_name, (double)timeout_ns / 1e9);
 		}
-		ori_log(ORIEL_LOG_WARN, "%s has not stopped writing within %g s (ORIEL_TIMEOUT)",
+		ori_log(ORIEL_LOG_WARN,
+			"%s has not stopped writing within %g s (the context's timeout)",
 			p2p->peer_name, (double)timeout_ns / 1e9);
 		ori_p2p_abandon(p2p, p2p->failure);
 	}

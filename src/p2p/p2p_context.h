@@ -230,10 +230,14 @@ void ori_mr_ref_count(struct oriel_p2p_request *request);
 /* A request without a reference is left alone. */
 void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *request);
 
-/* p2p_copy_group.c: the copy group that @hooks and their @context are of, NULL if of none. */
+/*
+ * p2p_copy_group.c: take the copy group that @hooks and their @context are of, NULL if of none, for
+ * an endpoint; and give back one for which no endpoint was made, or NULL.
+ */
 enum oriel_status ori_copy_group_of(const struct oriel_p2p_context *ctx,
-				    const struct oriel_p2p_hooks *hooks, const void *context,
-				    const void **group);
+				    const struct oriel_p2p_hooks *hooks, void *context,
+				    struct oriel_p2p_copy_group **group);
+void ori_copy_group_give_back(struct oriel_p2p_copy_group *group);
 
 /* p2p_memory.c */
 /* Is any of it registered by the user, or in use by a transfer? */

@@ -4,6 +4,7 @@
  * a ring and polls whether all workers are past them. oriel/dev/copy_group.h is the
  * workers' half.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <oriel/dev/copy_group.h>
@@ -33,6 +34,7 @@ struct group_side {
 
 struct oriel_p2p_copy_group {
 	struct oriel_p2p_context *ctx;
+	atomic_bool is_taken; /* by an endpoint */
 	struct p2p_area area;
 	struct oriel_dev_copy_group device;
 	uint64_t *ended;
@@ -238,10 +240,10 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 }
 
 enum oriel_status ori_copy_group_of(const struct oriel_p2p_context *ctx,
-				    const struct oriel_p2p_hooks *hooks, const void *context,
-				    const void **group)
+				    const struct oriel_p2p_hooks *hooks, void *context,
+				    struct oriel_p2p_copy_group **group)
 {
-	const struct oriel_p2p_copy_group *g = context;
+	struct oriel_p2p_copy_group *g = context;
 	enum oriel_status status;
 
 	*group = NULL;
@@ -253,11 +255,19 @@ enum oriel_status ori_copy_group_of(const struct oriel_p2p_context *ctx,
 	if (g->ctx != ctx)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_create: a copy group of another context");
-	if (ori_handle_child(g))
+	/* The workers of an endpoint that has ended were sent away for good. */
+	if (atomic_exchange(&g->is_taken, true))
 		return ori_fail(ORIEL_ERR_STATE,
-				"oriel_p2p_create: the copy group serves another endpoint already");
+				"oriel_p2p_create: the copy group serves another endpoint, or did: "
+				"it is for one");
 	*group = g;
 	return ORIEL_OK;
+}
+
+void ori_copy_group_give_back(struct oriel_p2p_copy_group *group)
+{
+	if (group)
+		atomic_store(&group->is_taken, false);
 }
 
 enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)

@@ -305,6 +305,8 @@ static void test_a_copy_group_outlives_its_endpoint(void **state)
 	assert_int_equal(oriel_p2p_copy_group_destroy(group), ORIEL_ERR_STATE);
 	assert_non_null(strstr(oriel_last_error(), "still has its p2p endpoint"));
 	assert_int_equal(oriel_p2p_destroy(p2p), ORIEL_OK);
+	/* It has sent its workers away. */
+	assert_int_equal(oriel_p2p_create(ctx, &attr, &p2p), ORIEL_ERR_STATE);
 	assert_int_equal(oriel_p2p_context_destroy(ctx), ORIEL_ERR_STATE);
 	assert_non_null(strstr(oriel_last_error(), "still has its p2p copy group"));
 	assert_int_equal(oriel_p2p_copy_group_destroy(group), ORIEL_OK);

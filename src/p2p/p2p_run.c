@@ -66,7 +66,7 @@ enum oriel_status ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status, u
 
 /*
  * Breaks @p2p with this thread's last error: the peer cannot reach memory here any more,
- * and all requests end.
+ * and all requests end, or do so later if the peer is within a write now.
  */
 static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 {
@@ -144,7 +144,11 @@ enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request 
 	}
 	if (is_inside)
 		p2p->backend->leave(p2p);
-	return status == ORIEL_OK ? ORIEL_OK : p2p_break(p2p, status);
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	status = p2p_break(p2p, status);
+	/* The peer is within a write: the request has begun, and goes on as all others do. */
+	return r->status == ORIEL_AGAIN ? ORIEL_OK : status;
 }
 
 static enum oriel_status p2p_deliver(struct oriel_p2p *p2p, const struct p2p_arrival *arrival)

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -71,6 +72,14 @@ enum oriel_status ori_process_token(uint64_t *token)
 }
 
 /* /proc/PID/stat, proc(5): the name is in the last parentheses, and may have others inside. */
+/* A /proc of another namespace of processes has others by the same numbers. */
+static bool process_is_listed(void)
+{
+	char number[16] = "";
+
+	return readlink("/proc/self", number, sizeof(number) - 1) > 0 && atoi(number) == getpid();
+}
+
 uint64_t ori_process_birth(unsigned pid)
 {
 	char path[32], stat[512];
@@ -79,6 +88,8 @@ uint64_t ori_process_birth(unsigned pid)
 	ssize_t length;
 	int fd;
 
+	if (!process_is_listed())
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)

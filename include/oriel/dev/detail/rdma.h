@@ -166,8 +166,8 @@ ORIEL_DEV struct ori_dev_rdma_address ori_dev_rdma_counter(const struct oriel_de
 }
 
 /*
- * The number of @w in tickets. Its own number is one of its communicator; no other window of the
- * process has the same word for rejected arguments.
+ * The number of @w in tickets. Its own number is one of its communicator; the word for rejected
+ * arguments is at another address in each window of the process, here modulo 4 GiB.
  */
 ORIEL_DEV uint32_t ori_dev_ticket_window(const struct oriel_dev_window *w)
 {
