@@ -299,7 +299,6 @@ static enum oriel_status gather_checked(struct perf_rep *s, uint64_t round)
 	return status;
 }
 
-/* The leader starts it, since a host call has no notion of a team. */
 static enum oriel_status gather_rounds(struct perf_rep *s, enum perf_collective which,
 				       uint64_t begin, uint64_t end)
 {
@@ -311,62 +310,58 @@ static enum oriel_status gather_rounds(struct perf_rep *s, enum perf_collective 
 	return status == ORIEL_OK && s->job->stream ? oriel_tune_gpu_wait(s->job->stream) : status;
 }
 
+/* Whole group. The leader starts it, since a host call has no notion of a team. */
+static enum oriel_status gather_pass(struct perf_rep *s, struct oriel_dev_group g,
+				     enum perf_collective which, uint64_t begin, uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, which, begin, end)
+							: ORIEL_OK);
+}
+
 enum oriel_status perf_allgather(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g)
-					 ? gather_rounds(s, PERF_ALLGATHER, begin, end)
-					 : ORIEL_OK);
+	return gather_pass(s, g, PERF_ALLGATHER, begin, end);
 }
 
 enum oriel_status perf_alltoall(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g)
-					 ? gather_rounds(s, PERF_ALLTOALL, begin, end)
-					 : ORIEL_OK);
+	return gather_pass(s, g, PERF_ALLTOALL, begin, end);
 }
 
 enum oriel_status perf_bcast(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_BCAST, begin, end)
-							: ORIEL_OK);
+	return gather_pass(s, g, PERF_BCAST, begin, end);
 }
 
 enum oriel_status perf_allreduce(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g)
-					 ? gather_rounds(s, PERF_ALLREDUCE, begin, end)
-					 : ORIEL_OK);
+	return gather_pass(s, g, PERF_ALLREDUCE, begin, end);
 }
 
 enum oriel_status perf_reduce_scatter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				      uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g)
-					 ? gather_rounds(s, PERF_REDUCE_SCATTER, begin, end)
-					 : ORIEL_OK);
+	return gather_pass(s, g, PERF_REDUCE_SCATTER, begin, end);
 }
 
 enum oriel_status perf_reduce(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_REDUCE, begin, end)
-							: ORIEL_OK);
+	return gather_pass(s, g, PERF_REDUCE, begin, end);
 }
 
 enum oriel_status perf_gather(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_GATHER, begin, end)
-							: ORIEL_OK);
+	return gather_pass(s, g, PERF_GATHER, begin, end);
 }
 
 enum oriel_status perf_scatter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			       uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_SCATTER, begin, end)
-							: ORIEL_OK);
+	return gather_pass(s, g, PERF_SCATTER, begin, end);
 }
