@@ -264,7 +264,7 @@ struct oriel_p2p {
 	char failure_text[P2P_TEXT];
 	bool is_leaving;    /* the peer left or the link failed: what arrived is still taken */
 	bool has_lost_link; /* it is the link that failed here; the peer may not know */
-	bool is_ending, has_ended; /* ori_p2p_end() has begun, and is done */
+	bool has_ended;     /* ori_p2p_end() is done */
 	/* The peer's NIC has rejected a request: until then its socket may say that it exited. */
 	uint64_t doubt_until;
 	enum oriel_status leaving;

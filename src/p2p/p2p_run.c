@@ -50,10 +50,12 @@ void ori_p2p_abandon(struct oriel_p2p *p2p, enum oriel_status status)
 
 enum oriel_status ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status, uint64_t deadline)
 {
-	/* No copy runs while mappings are closed. */
-	if (p2p->hooks.cancel && !p2p->is_ending)
-		p2p->hooks.cancel(p2p->context, status);
-	p2p->is_ending = true;
+	void (*cancel)(void *context, enum oriel_status status) = p2p->hooks.cancel;
+
+	/* It is called once. No copy runs while mappings are closed. */
+	p2p->hooks.cancel = NULL;
+	if (cancel)
+		cancel(p2p->context, status);
 	ori_copy_streams_drain(p2p);
 	while (p2p->backend && p2p->backend->close(p2p) == ORIEL_AGAIN && !p2p_has_left(p2p)) {
 		if (ori_deadline_passed(deadline))
