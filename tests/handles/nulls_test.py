@@ -8,16 +8,10 @@ import re
 import subprocess
 import sys
 
-# Opaque public structs: declared and never defined in a header. handles_test.py is for them.
-DECLARED = re.compile(r"^struct (\w+);", re.M)
-FUNCTION = re.compile(r"^[a-z][\w \t\n*]*?\b(oriel_\w+)\(([^;{}]*)\);", re.M)
+from handles_test import FUNCTION, headers
+
 # They take the place of the library: unit/p2p_calls_test has them.
 ELSEWHERE = {"oriel_p2p_calls_begin attr"}
-
-
-def without_comments(text):
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    return re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.M)
 
 
 def parameters(text):
@@ -48,12 +42,7 @@ def pointers(text, opaque):
 
 def main():
     nulls, include = sys.argv[1], pathlib.Path(sys.argv[2])
-    texts = [without_comments(path.read_text(encoding="utf-8"))
-             for path in sorted((include / "oriel").glob("*.h"))]
-    whole = "\n".join(texts + [without_comments(path.read_text(encoding="utf-8"))
-                               for path in (include / "oriel" / "dev").glob("*.h")])
-    opaque = {name for text in texts for name in DECLARED.findall(text)
-              if not re.search(rf"^struct {name} {{", whole, re.M)}
+    texts, opaque = headers(include)
     wanted = {f"{name} {pointer}" for text in texts for name, arguments in FUNCTION.findall(text)
               if not re.search(rf"^typedef [^;]*\b{name}\(", text, re.M)
               for pointer in pointers(arguments, opaque)} - ELSEWHERE
